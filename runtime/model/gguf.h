@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
+/*
+ * GGUF files, v2 and v3, little-endian: mapped read-only, every count, offset and size checked before use.
+ * Strings and arrays point into the mapping and live as long as the file is open; strings are not terminated.
+ * Errors are negative errnos with a sentence in struct model_error that names the thing, the limit, what to do.
+ */
+#ifndef MODEL_GGUF_H
+#define MODEL_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct model_error {
+	char text[512];
+};
+
+/* Writes the sentence and returns err. */
+__attribute__((format(printf, 3, 4))) int model_fail(struct model_error *e, int err, const char *fmt, ...);
+
+enum gguf_kind {
+	GGUF_U8,
+	GGUF_I8,
+	GGUF_U16,
+	GGUF_I16,
+	GGUF_U32,
+	GGUF_I32,
+	GGUF_F32,
+	GGUF_BOOL,
+	GGUF_STRING,
+	GGUF_ARRAY,
+	GGUF_U64,
+	GGUF_I64,
+	GGUF_F64,
+};
+
+struct gguf_str {
+	const char *s;
+	uint64_t n;
+};
+
+struct gguf_value {
+	struct gguf_str key;
+	enum gguf_kind kind;
+	enum gguf_kind item; /* of an array */
+	uint64_t count; /* of an array, else 1 */
+	const uint8_t *data; /* unaligned; of an array of strings: its first string */
+};
+
+struct gguf_tensor {
+	struct gguf_str name;
+	uint32_t type; /* GGUF's number; may be one that we do not know, then size is 0 */
+	uint32_t n_dims;
+	uint64_t dims[4]; /* dims[0] is the row length; missing ones are 1 */
+	const void *data;
+	uint64_t size; /* bytes */
+};
+
+struct gguf {
+	const uint8_t *map;
+	size_t size;
+	uint32_t version;
+	uint64_t n_values, n_tensors;
+	struct gguf_value *values;
+	struct gguf_tensor *tensors;
+	/* sorted views for look-up; owned */
+	uint32_t *value_order, *tensor_order;
+};
+
+int gguf_open(struct gguf *g, const char *path, struct model_error *e);
+/* The same on memory, for tests and fuzzing; @data stays the caller's. */
+int gguf_parse(struct gguf *g, const void *data, size_t size, const char *name, struct model_error *e);
+void gguf_close(struct gguf *g);
+
+const struct gguf_value *gguf_find(const struct gguf *g, const char *key);
+const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name);
+/* Typed reads; any integer kind that holds the value does. false: absent or another kind. */
+bool gguf_u64(const struct gguf *g, const char *key, uint64_t *v);
+bool gguf_f64(const struct gguf *g, const char *key, double *v);
+bool gguf_bool(const struct gguf *g, const char *key, bool *v);
+bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *v);
+/* Array of strings: *cursor starts as value->data; call value->count times. Already checked at open. */
+struct gguf_str gguf_next_string(const uint8_t **cursor);
+/* Keyed BLAKE2b-256 of the file's bytes; what kvslab_kv_opts.model_digest wants. */
+void gguf_digest(const struct gguf *g, uint8_t digest[32]);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
+/*
+ * A model of architecture llama, its weights repacked, and the executor that runs it on the CPU.
+ * The file may be closed after model_open (the tokenizer keeps its own copies).
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "gguf.h"
+#include "kvslab.h"
+#include "kvslab_kernels.h"
+
+struct model_layer {
+	float *attn_norm, *ffn_norm; /* [dim] */
+	struct kern_weight wq; /* [n_heads * head_dim][dim] */
+	struct kern_weight wk, wv; /* [n_kv_heads * head_dim][dim] */
+	struct kern_weight wo; /* [dim][n_heads * head_dim] */
+	struct kern_weight gate, up; /* [ffn][dim] */
+	struct kern_weight down; /* [dim][ffn] */
+};
+
+struct model {
+	uint32_t n_layers, dim, n_heads, n_kv_heads, head_dim, ffn, vocab, context, rope_dim;
+	float eps;
+	double rope_base;
+	struct kern_weight embed; /* [vocab][dim] */
+	struct kern_weight output; /* [vocab][dim]; shares embed's data when the file ties them */
+	float *output_norm; /* [dim] */
+	struct model_layer *layers;
+	uint8_t digest[32];
+	uint64_t weight_bytes; /* of everything repacked */
+};
+
+/* Reads and repacks. -EOPNOTSUPP: architecture, tensor type or shape we do not run; -ENOMEM: it does not fit. */
+int model_open(struct model **m, struct gguf *g, struct model_error *e);
+void model_close(struct model *m);
+
+struct cpu_opts {
+	uint32_t threads; /* 0: the cores we may run on */
+	uint32_t max_rows; /* of a batch; 0: 512 */
+	uint32_t max_runs; /* 0: 32 */
+	enum kvslab_kv_type kv_type; /* 0: f16 */
+	const struct kern_ops *ops; /* NULL: the best */
+	const struct kvslab_geometry *geometry; /* where values lie in a page; copied */
+};
+
+/* The model must outlive it. */
+int cpu_open(struct kvslab_executor **ex, const struct model *m, const struct cpu_opts *opts, struct model_error *e);
+
+#endif

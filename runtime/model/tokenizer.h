@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
+/*
+ * Text to token ids and back: byte-level BPE ("gpt2") and SentencePiece-style BPE with byte fallback ("llama").
+ * Read-only once open: any number of threads. Input is bytes; invalid UTF-8 is no error.
+ */
+#ifndef MODEL_TOKENIZER_H
+#define MODEL_TOKENIZER_H
+
+#include "gguf.h"
+
+struct tokenizer;
+
+#define TOK_SPECIAL (1u << 0) /* special tokens written in the text become their ids */
+#define TOK_BOS (1u << 1) /* add BOS (and EOS) where the file says so */
+
+struct tok_ids {
+	uint32_t *id;
+	size_t n, cap;
+};
+
+int tok_open(struct tokenizer **t, const struct gguf *g, struct model_error *e);
+void tok_close(struct tokenizer *t);
+
+/* Appends to @ids (zero-initialised by the caller, freed with tok_ids_free). -ENOMEM, -EFBIG. */
+int tok_encode(const struct tokenizer *t, const char *text, size_t n, unsigned int flags, struct tok_ids *ids);
+void tok_ids_free(struct tok_ids *ids);
+
+uint32_t tok_vocab(const struct tokenizer *t);
+/* The bytes that @id stands for; owned by the tokenizer, not terminated. Special (control) tokens give their text only
+ * with @special, else nothing. */
+struct gguf_str tok_piece(const struct tokenizer *t, uint32_t id, bool special);
+/* -1 where the file has none. */
+int64_t tok_bos(const struct tokenizer *t);
+int64_t tok_eos(const struct tokenizer *t);
+int64_t tok_find(const struct tokenizer *t, const char *text, size_t n); /* the id whose text this is exactly */
+/* Ids that end an answer: eos, eot and their like. Owned by the tokenizer. */
+const uint32_t *tok_stops(const struct tokenizer *t, size_t *n);
+
+/*
+ * Streaming: feed ids one by one, get the bytes that are complete UTF-8 characters; what may still become one is held
+ * back; bytes that never can are given out as U+FFFD. First piece of SentencePiece models: the leading space goes.
+ */
+struct tok_stream {
+	const struct tokenizer *t;
+	bool started;
+	uint8_t held[4];
+	uint8_t n_held;
+};
+
+void tok_stream_init(struct tok_stream *s, const struct tokenizer *t);
+/* Appends to out, which has room for 3 * piece length + 16 bytes; returns bytes. */
+size_t tok_stream_next(struct tok_stream *s, uint32_t id, char *out);
+size_t tok_stream_end(struct tok_stream *s, char *out);
+/* The longest piece, for sizing that buffer. */
+size_t tok_piece_max(const struct tokenizer *t);
+
+#endif
