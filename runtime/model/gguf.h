@@ -15,7 +15,7 @@ struct model_error {
 	char text[512];
 };
 
-/* Writes the sentence and returns err. */
+/* Writes the sentence and returns err. Control characters and broken UTF-8 (of names in a file) become '?'. */
 __attribute__((format(printf, 3, 4))) int model_fail(struct model_error *e, int err, const char *fmt, ...);
 
 enum gguf_kind {
@@ -57,8 +57,10 @@ struct gguf_tensor {
 };
 
 struct gguf {
+	char *path; /* as given to gguf_open or gguf_parse, for messages; owned */
 	const uint8_t *map;
 	size_t size;
+	bool mapped; /* map is ours to unmap */
 	uint32_t version;
 	uint64_t n_values, n_tensors;
 	struct gguf_value *values;
@@ -67,14 +69,23 @@ struct gguf {
 	uint32_t *value_order, *tensor_order;
 };
 
+/*
+ * What gguf_open promises about a file that it accepts: keys and tensor names are there, short and unique; arrays hold
+ * no arrays; every string, array and tensor of a known type lies inside the file; tensors do not overlap, are aligned,
+ * have 1..4 dimensions, none of them 0, and a whole number of blocks in a row. Text is any bytes: UTF-8 is not checked.
+ * The file must not shrink while it is open (the system then sends SIGBUS).
+ * -EBADMSG: damaged, or no GGUF file; -EOPNOTSUPP: a GGUF that we do not read; -ENOMEM; what open(2) says. After an
+ * error @g is empty and need not be closed.
+ */
 int gguf_open(struct gguf *g, const char *path, struct model_error *e);
-/* The same on memory, for tests and fuzzing; @data stays the caller's. */
+/* The same on memory at a multiple of 8, for tests and fuzzing; @data stays the caller's. */
 int gguf_parse(struct gguf *g, const void *data, size_t size, const char *name, struct model_error *e);
 void gguf_close(struct gguf *g);
 
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key);
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name);
-/* Typed reads; any integer kind that holds the value does. false: absent or another kind. */
+/* Typed reads; any integer kind that holds the value does, for
+ * gguf_f64 any number. false: absent or another kind. */
 bool gguf_u64(const struct gguf *g, const char *key, uint64_t *v);
 bool gguf_f64(const struct gguf *g, const char *key, double *v);
 bool gguf_bool(const struct gguf *g, const char *key, bool *v);
@@ -83,5 +94,22 @@ bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *v);
 struct gguf_str gguf_next_string(const uint8_t **cursor);
 /* Keyed BLAKE2b-256 of the file's bytes; what kvslab_kv_opts.model_digest wants. */
 void gguf_digest(const struct gguf *g, uint8_t digest[32]);
+
+/* Items of an array of numbers, and the single value of any other kind (i = 0). false: i out of range, not a number,
+ * or not representable. */
+bool gguf_item_u64(const struct gguf_value *v, uint64_t i, uint64_t *n);
+bool gguf_item_i64(const struct gguf_value *v, uint64_t i, int64_t *n);
+bool gguf_item_f64(const struct gguf_value *v, uint64_t i, double *x);
+
+/* Tensor types by GGUF's number. NULL: not known. @block is 0 for types that the format has dropped. */
+struct gguf_type {
+	const char *name;
+	uint32_t block; /* values in a block */
+	uint32_t bytes; /* of a block */
+};
+
+const struct gguf_type *gguf_type(uint32_t type);
+const char *gguf_type_name(uint32_t type); /* "unknown" if so */
+const char *gguf_kind_name(enum gguf_kind kind);
 
 #endif
