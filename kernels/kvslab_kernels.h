@@ -69,7 +69,7 @@ struct kern_act {
 /* A run of queries of one sequence, at consecutive positions, against its pages. One layer. */
 struct kern_attn {
 	const float *q; /* [n_q][n_heads * head_dim], row stride q_ld floats, after RoPE */
-	float *out; /* the same shape and stride */
+	float *out; /* the same shape and stride; not q itself */
 	uint32_t q_ld;
 	uint32_t n_q, pos0; /* query i is at position pos0 + i and sees keys 0 .. pos0 + i */
 	uint32_t n_heads, n_kv_heads, head_dim; /* n_heads a multiple of n_kv_heads; head_dim a multiple of 8 */
@@ -115,7 +115,7 @@ struct kern_ops {
 	void (*swiglu)(float *y, const float *g, const float *u, uint32_t n); /* y may be g */
 	void (*add)(float *x, const float *y, uint32_t n); /* x += y */
 	void (*exp)(float *x, uint32_t n); /* in place; for tests and sampling */
-	float (*max)(const float *x, uint32_t n, bool *finite); /* n >= 1 */
+	float (*max)(const float *x, uint32_t n, bool *finite); /* n >= 1; *finite: all of them are */
 	float (*expsum)(const float *x, uint32_t n, float sub); /* lane sum of exp(x_i - sub) */
 };
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* Quantising activations, and products with every type of weights. */
+#include <assert.h>
+
+#include "c.h"
+#include "impl.h"
+
+static void quantise_block(const float *x, int16_t *q, float *d, float *s)
+{
+	float amax = 0, r;
+	int32_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < KERN_BLOCK; i++) {
+		if (!isfinite(x[i])) {
+			memset(q, 0, KERN_BLOCK * sizeof(*q));
+			*d = *s = NAN;
+			return;
+		}
+		amax = fmaxf(amax, fabsf(x[i]));
+	}
+	r = amax > 0 ? 4095.0f / amax : 0;
+	if (!isfinite(r))
+		r = 0;
+	*d = r > 0 ? amax / 4095.0f : 0;
+	for (i = 0; i < KERN_BLOCK; i++) {
+		float v = rintf(x[i] * r);
+
+		q[i] = (int16_t)(v > 4095 ? 4095 : v < -4095 ? -4095 : v);
+		sum += q[i];
+	}
+	*s = *d * (float)sum;
+}
+
+void c_quantise(const struct kern_act *a, const float *x, uint32_t n)
+{
+	size_t ld = a->ld, t;
+	uint32_t b;
+
+	assert(a->cols % KERN_BLOCK == 0 && ld % KERN_BLOCK == 0);
+	for (t = 0; t < n; t++) {
+		for (b = 0; b < a->cols / KERN_BLOCK; b++) {
+			size_t at = t * ld / KERN_BLOCK + b;
+
+			quantise_block(x + at * KERN_BLOCK, a->q + at * KERN_BLOCK, a->d + at, a->s + at);
+		}
+	}
+}
+
+/* The integers of rows [0, rows) of a tile. */
+static void tile_weights(enum kern_type type, const uint8_t *ints, uint32_t rows, int32_t w[][KERN_BLOCK])
+{
+	uint32_t r, c;
+
+	for (r = 0; r < rows; r++) {
+		for (c = 0; c < KERN_BLOCK; c++) {
+			if (type == KERN_Q8_0)
+				w[r][c] = (int8_t)ints[c / 2 * 32 + r * 2 + (c & 1)];
+			else
+				w[r][c] = (ints[nibble_byte(r, c)] >> nibble_shift(c) & 15) -
+					  (type == KERN_Q4_0 ? 8 : 0);
+		}
+	}
+}
+
+/* One tile of rows for n tokens; y at the tile's first row is the chain over the blocks. */
+static void product_tile(const struct kern_weight *w, uint32_t row, uint32_t rows, const struct kern_act *x,
+			 uint32_t n, float *y, size_t ldy)
+{
+	int32_t ints[KERN_TILE_ROWS][KERN_BLOCK], sum;
+	uint32_t b, r, i;
+	size_t t;
+
+	for (t = 0; t < n; t++)
+		memset(y + t * ldy, 0, rows * sizeof(*y));
+	for (b = 0; b < w->cols / KERN_BLOCK; b++) {
+		const uint8_t *tile = weight_tile(w, row, b);
+
+		tile_weights(w->type, tile + tile_ints(w->type), rows, ints);
+		for (t = 0; t < n; t++) {
+			const int16_t *q = x->q + t * x->ld + b * KERN_BLOCK;
+			float d = x->d[t * x->ld / KERN_BLOCK + b];
+
+			for (r = 0; r < rows; r++) {
+				float dw = kern_f16_to_f32(load_u16(tile + r * 2)), *acc = y + t * ldy + r;
+
+				for (sum = 0, i = 0; i < KERN_BLOCK; i++)
+					sum += q[i] * ints[r][i];
+				*acc = fmaf((float)sum, dw * d, *acc);
+				if (w->type == KERN_Q4_1)
+					*acc = fmaf(kern_f16_to_f32(load_u16(tile + 32 + r * 2)),
+						    x->s[t * x->ld / KERN_BLOCK + b], *acc);
+			}
+		}
+	}
+}
+
+static float dot_half(enum kern_type type, const uint16_t *w, const float *x, uint32_t n)
+{
+	float acc[8] = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		acc[i & 7] = fmaf(type == KERN_F16 ? kern_f16_to_f32(w[i]) : bf16_to_f32(w[i]), x[i], acc[i & 7]);
+	return tree(acc);
+}
+
+void c_product(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
+	       float *y, size_t ldy)
+{
+	size_t stride = row_stride(w->cols), t;
+	uint32_t r, rows;
+
+	assert(r0 % KERN_TILE_ROWS == 0 && r1 <= w->rows && x->cols == w->cols);
+	assert(r1 % KERN_TILE_ROWS == 0 || r1 == w->rows);
+	if (kern_type_quantised(w->type)) {
+		for (r = r0; r < r1; r += KERN_TILE_ROWS) {
+			rows = r1 - r < KERN_TILE_ROWS ? r1 - r : KERN_TILE_ROWS;
+			product_tile(w, r, rows, x, n, y + r, ldy);
+		}
+		return;
+	}
+	for (t = 0; t < n; t++) {
+		const float *f = x->f + t * x->ld;
+
+		for (r = r0; r < r1; r++) {
+			if (w->type == KERN_F32)
+				y[t * ldy + r] = dot((const float *)w->data + r * stride, f, stride);
+			else
+				y[t * ldy + r] =
+					dot_half(w->type, (const uint16_t *)w->data + r * stride, f, stride);
+		}
+	}
+}
