@@ -92,6 +92,8 @@ bool gguf_bool(const struct gguf *g, const char *key, bool *v);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *v);
 /* Array of strings: *cursor starts as value->data; call value->count times. Already checked at open. */
 struct gguf_str gguf_next_string(const uint8_t **cursor);
+/* Done with these bytes of a mapped file: their frames need not stay resident. They may still be read. */
+void gguf_drop(const struct gguf *g, const void *data, size_t size);
 /* Keyed BLAKE2b-256 of the file's bytes; what kvslab_kv_opts.model_digest wants. */
 void gguf_digest(const struct gguf *g, uint8_t digest[32]);
 

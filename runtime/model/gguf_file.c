@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include "gguf.h"
 
+#define DIGEST_STEP ((size_t)8 << 20) /* bytes hashed before their frames are given back */
+
 static int open_error(const char *path, int err, struct model_error *e)
 {
 	switch (err) {
@@ -76,14 +78,31 @@ void gguf_close(struct gguf *g)
 	memset(g, 0, sizeof(*g));
 }
 
+void gguf_drop(const struct gguf *g, const void *data, size_t size)
+{
+	uintptr_t frame = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t start = ((uintptr_t)data + frame - 1) & ~(frame - 1), end = ((uintptr_t)data + size) & ~(frame - 1);
+
+	/* What straddles the border stays: it holds a neighbour's bytes too. */
+	if (g->mapped && start < end)
+		madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
 void gguf_digest(const struct gguf *g, uint8_t digest[32])
 {
 	/* A domain of its own: the digest of a model is no other keyed hash of the same bytes. */
 	static const uint8_t key[32] = "kvslab-model-1";
-
+	crypto_generichash_state state;
 	/* Chooses the fastest code for this CPU; the result is the same without. */
 	int init = sodium_init();
 
 	(void)init;
-	crypto_generichash(digest, 32, g->map, g->size, key, sizeof(key));
+	crypto_generichash_init(&state, key, sizeof(key), 32);
+	for (size_t at = 0; at < g->size; at += DIGEST_STEP) {
+		size_t n = g->size - at < DIGEST_STEP ? g->size - at : DIGEST_STEP;
+
+		crypto_generichash_update(&state, g->map + at, n);
+		gguf_drop(g, g->map + at, n);
+	}
+	crypto_generichash_final(&state, digest, 32);
 }

@@ -262,7 +262,7 @@ static int back(struct loader *l)
 
 		w->data = (uint8_t *)start + l->list[i].offset;
 		kern_repack(w, l->list[i].t->data, 0, w->rows);
-		gguf_drop(l->g, l->list[i].t);
+		gguf_drop(l->g, l->list[i].t->data, l->list[i].t->size);
 	}
 	l->m->weight_bytes = l->bytes;
 	return 0;
