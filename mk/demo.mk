@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+.PHONY: demo
+demo: ## install what is missing, build, fetch the model, run eight chats in one batch
+	@scripts/setup.sh demo
+	@echo "demo: building" >&2
+	@$(MAKE) --no-print-directory -s -j$$(nproc) lib tool
+	@scripts/demo.sh

@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+# usage: scripts/check.sh [long]
+# Installs what is missing, builds (plain; with ASan and UBSan; with TSan), runs all tests with prove, and ends with
+# the line "N passed, N failed, N skipped". Exit 0 only if nothing failed. "long" sets KVSLAB_LONG=1 for the tests.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+say() { echo "check: $*"; }
+TALLY=$(mktemp) || exit 1
+export TALLY
+trap 'rm -f "$TALLY"' EXIT
+finish() {
+	awk '{ p += $1; f += $2; s += $3 }
+	     END { printf "%d passed, %d failed, %d skipped\n", p, f, s; exit f > 0 || p == 0 }' "$TALLY"
+	exit
+}
+broken() { # what could not even start is a failure
+	say "$*"
+	echo "0 1 0" >>"$TALLY"
+	finish
+}
+
+case ${1:-} in
+"") ;;
+long) export KVSLAB_LONG=1 ;;
+*) broken "\"$1\" is not long" ;;
+esac
+
+scripts/setup.sh check || broken "the machine lacks what the tests need"
+jobs=$(nproc)
+compile() { make --no-print-directory -s -j"$jobs" "$@"; }
+run() { PERL5LIB=tests/lib prove --harness Tally --timer "$@"; }
+
+# The programs that have threads worth watching.
+threads=()
+for source in tests/unit/{core_threads,pool,sched,workers}*.c; do
+	[ ! -f "$source" ] || threads+=("build-tsan/tests/$(basename "$source" .c)")
+done
+
+say "building"
+compile all units drivers || broken "the build failed"
+compile BUILD=build-asan SAN=address,undefined all units || broken "the build with ASan and UBSan failed"
+compile BUILD=build-tsan SAN=thread "${threads[@]}" || broken "the build with TSan failed"
+say "making the test models"
+compile models || broken "the test models could not be made; is PyPI within reach?"
+say "looking for the real model"
+KVSLAB_MODEL=$(scripts/get-model.sh) || broken "the real model could not be fetched"
+export KVSLAB_MODEL
+export UBSAN_OPTIONS=print_stacktrace=1
+
+say "unit tests"
+run -j"$jobs" build/tests/*
+say "unit tests under ASan and UBSan"
+run -j"$jobs" build-asan/tests/*
+say "threads under TSan"
+# TSan needs the address space as it knows it; where that cannot be had, it may still work.
+fixed=()
+! setarch "$(uname -m)" -R true 2>/dev/null || fixed=(setarch "$(uname -m)" -R)
+PERL5LIB=tests/lib "${fixed[@]}" prove --harness Tally --timer "${threads[@]}"
+say "shell tests"
+run tests/sh/*.t
+say "the command under ASan and UBSan"
+BUILD=build-asan run tests/sh/command*.t
+finish
