@@ -67,7 +67,7 @@ struct kvslab_pool_opts {
 	struct kvslab_arena *arena; /* NULL: an arena of the pool's own */
 	uint64_t min; /* bytes guaranteed, set aside now */
 	uint64_t max; /* bytes at most; 0: the size named by spec, or the whole arena */
-	kvslab_log_fn log; /* may be NULL */
+	kvslab_log_fn log; /* may be NULL; called by whatever thread uses the pool */
 	void *log_data;
 };
 
@@ -99,14 +99,16 @@ int kvslab_cache_open(struct kvslab_pool *pool, uint32_t page_size, struct kvsla
 /*
  * Allocate @n private pages of cache @id. May evict cached pages. Content is undefined, but never another
  * pool's. Returns n (fewer with KVSLAB_PARTIAL). -ENOSPC: no page in the arena; -EDQUOT: the pool is at its
- * max; -EINVAL: n is 0 or above KVSLAB_BATCH_MAX, unknown flag or id. All or nothing without PARTIAL.
+ * max; -ENOMEM: the system gave no memory for an extent; -EINVAL: n is 0 or above KVSLAB_BATCH_MAX, unknown flag
+ * or id. All or nothing without PARTIAL.
  */
 int kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pages, uint32_t n, uint32_t flags);
 /* Free private pages, drop one reference of each sealed one. All or nothing. -ESTALE: an old generation of
  * something that this client knows; -EBADF: not this client's. A handle may stand twice only as often as the
  * client holds references. */
 int kvslab_free(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
-/* One more reference on each of n sealed pages that this client holds. -EDQUOT, -ESTALE, -EBADF. */
+/* One more reference on each of n sealed pages that this client holds. All or nothing. -ESTALE; -EBADF, also for
+ * private pages; -EOVERFLOW: 2^31 references to one page. */
 int kvslab_get(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
 
 #define KVSLAB_SEAL_ROOT (1u << 0) /* the page is the first of its chain: parent is not looked for */
@@ -122,9 +124,10 @@ struct kvslab_seal {
 };
 
 /*
- * Make n private pages read-only and findable under their hashes. Where a hash is there already, page is
- * replaced by that one, the caller's reference moves to it and the duplicate is freed. -ENOENT: a parent that
- * the client does not hold; -EBUSY: a page is pinned; -ESTALE, -EBADF. All or nothing.
+ * Make n private pages of one cache read-only and findable under their hashes. Where a hash is there already, page
+ * is replaced by that one, the caller's reference moves to it and the duplicate is freed. -ENOENT: a parent that the
+ * client does not hold; -EBUSY: a page is pinned; -EINVAL: pages of two caches, priority, flags, reserved; -EDQUOT,
+ * -ENOSPC: a limit forbids the reference to a cached page with this hash; -ENOMEM, -ESTALE, -EBADF. All or nothing.
  */
 int kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n);
 /* References the longest run of hashes[0..n) of cache @id that is present. Returns its length; may be 0. */
