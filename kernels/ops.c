@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /* Which implementation runs on this machine. */
+#include <cpuid.h>
 #include <string.h>
 
 #include "cpu/impl.h"
 
+static bool cpu_has_avx2(void)
+{
+	unsigned int a, b, c = 0, d;
+
+	/* cpu_supports also asks whether the system keeps the wide registers. */
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
 const struct kern_ops *kern_ops_get(const char *name)
 {
-	return !strcmp(name, "auto") || !strcmp(name, "c") ? &kern_ops_c : NULL;
+	bool best = !strcmp(name, "auto");
+
+	if ((best || !strcmp(name, "avx2")) && cpu_has_avx2())
+		return &kern_ops_avx2;
+	return best || !strcmp(name, "c") ? &kern_ops_c : NULL;
 }
