@@ -2,8 +2,8 @@
 /*
  * The executor on the CPU: one forward pass over the rows of a batch, the same function run by every worker.
  *
- * Reads top to bottom in forward(). Work is split two ways. Matrix products split the weight's rows, so every worker
- * reads its own part of the weights once; their results are shared, a barrier stands after each. Everything between two
+ * Reads top to bottom in forward(). Work is split two ways. Matrix products share out the weight's rows, so each part
+ * of the weights is read by one worker; their results are shared, a barrier stands after each. Everything between two
  * products (norm, gate, residual) is row by row: with many rows a worker owns some of them (`own`) and a barrier stands
  * before the next product; with few, each worker does all of them into buffers of its own, which costs less than a barrier.
  * Results do not depend on either choice: no sum crosses workers (docs/numerics.md).
@@ -21,6 +21,7 @@
 #define LOGIT_ROWS 32 /* rows whose logits are held at once */
 #define ATTN_QUERIES 32 /* of one work item of attention */
 #define ROPE_STEP 1024 /* positions by which the table grows */
+#define CLAIMS 8 /* parts a worker takes of a product, about: few enough to cost nothing, enough to end together */
 
 /* Buffers that rows pass through between products: shared, or one set a worker when rows are few. */
 struct stage {
@@ -54,7 +55,9 @@ struct cpu {
 	uint32_t *run_row; /* [max_runs]: first row of a run */
 	uint32_t *want; /* [max_rows]: rows whose logits are wanted */
 	struct attn_item *items;
-	atomic_uint *next_item; /* [layers] */
+	atomic_uint *next_item; /* [layers] of attention */
+	atomic_uint *next_tile; /* [n_products]: one counter for each product of a step */
+	uint32_t n_products;
 
 	struct stage shared, *own; /* own: [workers] */
 	float *q, *k, *v; /* [rows][q_ld], [rows][kv width] */
@@ -141,6 +144,7 @@ struct lane {
 	uint32_t thread;
 	struct stage *s; /* shared, or this worker's own */
 	uint32_t r0, r1; /* rows whose row work this worker does */
+	uint32_t product; /* that comes next, the same for all */
 	bool few;
 };
 
@@ -171,34 +175,44 @@ static void quantise_rows(struct lane *l, const struct kern_act *act, uint32_t r
 		l->c->ops->quantise(&part, part.f, r1 - r0);
 }
 
-/* One of several weights that read the same rows; their tiles are split among workers as one. */
+/* One of several weights that read the same rows; their tiles are shared out as one. */
 struct target {
 	const struct kern_weight *w;
 	float *y;
 	size_t ldy;
 };
 
+static uint32_t tiles_of(const struct kern_weight *w)
+{
+	return (w->rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
+}
+
+static void product_tiles(const struct cpu *c, const struct target *t, uint32_t n_targets, uint32_t lo, uint32_t hi,
+			  const struct kern_act *act, uint32_t n)
+{
+	for (uint32_t i = 0; i < n_targets && hi; i++) {
+		uint32_t tiles = tiles_of(t[i].w), end = hi < tiles ? hi : tiles, r1 = end * KERN_TILE_ROWS;
+
+		if (lo < end)
+			c->ops->product(t[i].w, lo * KERN_TILE_ROWS, r1 < t[i].w->rows ? r1 : t[i].w->rows, act, n, t[i].y, t[i].ldy);
+		lo = lo > tiles ? lo - tiles : 0;
+		hi -= end;
+	}
+}
+
+/* Workers claim tiles until none is left: one that is held up by somebody else's load does less, and none waits for it. */
 static void products(struct lane *l, const struct target *t, uint32_t n_targets, const struct kern_act *act, uint32_t n)
 {
-	uint32_t total = 0, lo, hi, base = 0;
+	struct cpu *c = l->c;
+	atomic_uint *next = &c->next_tile[l->product++];
+	uint32_t total = 0, part, lo;
 
 	for (uint32_t i = 0; i < n_targets; i++)
-		total += (t[i].w->rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
-	workers_split(l->w, l->thread, total, 1, &lo, &hi);
-	for (uint32_t i = 0; i < n_targets; i++) {
-		uint32_t tiles = (t[i].w->rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
-		uint32_t a = lo > base ? lo - base : 0, b = hi > base ? hi - base : 0;
-
-		if (b > tiles)
-			b = tiles;
-		if (a < b) {
-			uint32_t r1 = b * KERN_TILE_ROWS;
-
-			l->c->ops->product(t[i].w, a * KERN_TILE_ROWS, r1 < t[i].w->rows ? r1 : t[i].w->rows, act, n, t[i].y,
-					   t[i].ldy);
-		}
-		base += tiles;
-	}
+		total += tiles_of(t[i].w);
+	part = total / (workers_count(l->w) * CLAIMS);
+	part = part ? part : 1;
+	while ((lo = atomic_fetch_add_explicit(next, part, memory_order_relaxed)) < total)
+		product_tiles(c, t, n_targets, lo, lo + part < total ? lo + part : total, act, n);
 }
 
 static bool any_quantised(const struct kern_weight *a, const struct kern_weight *b, const struct kern_weight *c)
@@ -506,6 +520,8 @@ static int cpu_submit(struct kvslab_executor *ex, struct kvslab_batch *batch)
 	qsort_r(c->items, c->n_items, sizeof(*c->items), by_cost, batch);
 	for (uint32_t i = 0; i < c->m->n_layers; i++)
 		atomic_store_explicit(&c->next_item[i], 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < c->n_products; i++)
+		atomic_store_explicit(&c->next_tile[i], 0, memory_order_relaxed);
 	workers_start(c->w, forward, c);
 	return 0;
 }
@@ -546,6 +562,7 @@ static void cpu_close(struct kvslab_executor *ex)
 	free(c->want);
 	free(c->items);
 	free(c->next_item);
+	free(c->next_tile);
 	free(c->q);
 	free(c->k);
 	free(c->v);
@@ -579,6 +596,9 @@ static int buffers_open(struct cpu *c)
 	c->want = calloc(rows, sizeof(*c->want));
 	c->items = calloc((rows / ATTN_QUERIES + runs) * m->n_kv_heads, sizeof(*c->items));
 	c->next_item = calloc(m->n_layers, sizeof(*c->next_item));
+	/* Four a layer, and one for each group of rows that want logits. */
+	c->n_products = 4 * m->n_layers + (uint32_t)(rows + LOGIT_ROWS - 1) / LOGIT_ROWS;
+	c->next_tile = calloc(c->n_products, sizeof(*c->next_tile));
 	c->own = calloc(threads, sizeof(*c->own));
 	c->q = room(rows * c->q_ld, sizeof(float));
 	c->k = room(rows * kv, sizeof(float));
@@ -590,7 +610,7 @@ static int buffers_open(struct cpu *c)
 	c->logits = room((size_t)LOGIT_ROWS * m->vocab, sizeof(float));
 	c->last = room((size_t)LOGIT_ROWS * c->dim_ld, sizeof(float));
 	c->scratch = room((size_t)threads * 2 * m->vocab, sizeof(uint32_t));
-	if (!c->rows || !c->run_row || !c->want || !c->items || !c->next_item || !c->own || !c->q || !c->k || !c->v || !c->o ||
+	if (!c->rows || !c->run_row || !c->want || !c->items || !c->next_item || !c->next_tile || !c->own || !c->q || !c->k || !c->v || !c->o ||
 	    !c->gate || !c->up || !c->y || !c->logits || !c->last || !c->scratch)
 		return -ENOMEM;
 	if (stage_open(&c->shared, c, c->base.max_rows) || act_open(&c->act_last, c->last, LOGIT_ROWS, m->dim, c->dim_ld))
