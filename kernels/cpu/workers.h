@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
  * N threads that run one function together, with barriers inside it. Each is pinned to a core while there are as
- * many cores as threads, and has MXCSR at its default. Waiting spins for at most 2 us, then sleeps on a futex.
+ * many cores as threads, and has MXCSR at its default. Waiting spins for at most 20 us, then sleeps on a futex.
  */
 #ifndef KERNELS_WORKERS_H
 #define KERNELS_WORKERS_H
