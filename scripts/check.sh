@@ -45,8 +45,8 @@ compile BUILD=build-tsan SAN=thread "${threads[@]}" || broken "the build with TS
 say "making the test models"
 compile models || broken "the test models could not be made; is PyPI within reach?"
 say "looking for the real model"
-KVSLAB_MODEL=$(scripts/get-model.sh) || broken "the real model could not be fetched"
-export KVSLAB_MODEL
+KVSLAB_TEST_MODEL=$(scripts/get-model.sh) || broken "the real model could not be fetched"
+export KVSLAB_TEST_MODEL
 export UBSAN_OPTIONS=print_stacktrace=1
 
 say "unit tests"
