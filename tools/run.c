@@ -158,13 +158,17 @@ static void on_signal(int sig)
 	interrupted = sig;
 }
 
-/* The first signal cancels; a second one kills. */
+/* The first signal cancels; a second one kills. What our starter ignores stays ignored. */
 static void catch_signals(void)
 {
+	static const int signals[] = { SIGINT, SIGTERM };
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction old;
+	size_t i;
 
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &sa, NULL);
 }
 
 static double now(void)
