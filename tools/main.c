@@ -52,6 +52,7 @@ static char *filter(int key, const char *text, void *input)
 	f = open_memstream(&s, &n);
 	if (!f)
 		return (char *)text;
+	fprintf(f, "Commands:\n");
 	for (i = 0; i < N_COMMANDS; i++)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].what);
 	fprintf(f, "\n`kvslab COMMAND --help' lists a command's options and their defaults.");
@@ -61,7 +62,7 @@ static char *filter(int key, const char *text, void *input)
 }
 
 static const struct argp argp = { NULL, parse, "COMMAND [OPTION...]",
-				  "Runs language models on slabs of KV-cache pages.\vCommands:", NULL, filter, NULL };
+				  "Runs language models on slabs of KV-cache pages.\v ", NULL, filter, NULL };
 
 static void print_version(FILE *stream, struct argp_state *state)
 {

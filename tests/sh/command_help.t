@@ -29,7 +29,7 @@ import sys
 tmp = sys.argv[1]
 man = subprocess.run(["mandoc", "-Tascii", "docs/kvslab.1"], capture_output=True, text=True) \
     if subprocess.run(["which", "mandoc"], capture_output=True).returncode == 0 else None
-page = re.sub(r".\b", "", man.stdout) if man else None
+page = re.sub(".\x08", "", man.stdout) if man else None
 
 
 def entries(text):
