@@ -69,7 +69,11 @@ $(BUILD)/libkvslab.so: $(lib_obj) runtime/libkvslab.map
 $(BUILD)/kvslab: $(call obj,$(tool_src)) $(BUILD)/libinner.a $(BUILD)/libkvslab.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(testlib_src)) $(BUILD)/libinner.a $(BUILD)/libkvslab.a
+$(BUILD)/libtest.a: $(call obj,$(testlib_src))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libtest.a $(BUILD)/libinner.a $(BUILD)/libkvslab.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
 

@@ -23,7 +23,7 @@ $(MODELS)/.made: tests/ref/make_models.py tests/ref/vocab.py tests/data/text.txt
 	$(VENV)/bin/python tests/ref/make_models.py $(MODELS)
 	@touch $@
 
-$(BUILD)/drivers/%: $(BUILD)/obj/tests/drivers/%.o $(call obj,$(testlib_src)) $(BUILD)/libinner.a $(BUILD)/libkvslab.a
+$(BUILD)/drivers/%: $(BUILD)/obj/tests/drivers/%.o $(BUILD)/libtest.a $(BUILD)/libinner.a $(BUILD)/libkvslab.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
 

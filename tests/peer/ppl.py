@@ -4,10 +4,9 @@
 
 The text is one string of tokens, with BOS in front where the file asks for it. It is cut into chunks of
 --ctx tokens; what is left at the end is not scored. Each chunk is computed by itself from position 0, its
-first token replaced by BOS where the file asks for it. The second half of each chunk is scored: the tokens
-with index ctx/2 .. ctx-1 in it, each given all before it in the chunk. The perplexity is
-exp(-sum of log p / number of tokens scored). Beside the peer's value stands that of the float64 reference,
-for a narrower comparison: the peer rounds activations to 8 bits.
+first token replaced by BOS where the file asks for it. The second half of each chunk is scored: what the rows
+ctx/2 .. ctx-2 say about the tokens ctx/2+1 .. ctx-1. The perplexity is exp(-sum of log p / tokens scored). Beside the peer's value stands that of the float64 reference,
+for a narrower comparison: the peer rounds activations to 8 bits. The text's token ids go beside it (.ids).
 
     ppl.py MODEL [--text tests/data/text.txt] [--ctx 512] [--out tests/data/ppl.json]"""
 
@@ -28,14 +27,14 @@ DATA = pathlib.Path(__file__).parent.parent / "data"
 
 
 def chunks(m, text, ctx):
-    """(tokens of the text, [ids of each chunk])"""
+    """(ids of the text, [ids of each chunk])"""
     bos = m.metadata.get("tokenizer.ggml.add_bos_token", "true") == "true"
     ids = m.tokenize(text, add_bos=bos, special=False)
     cut = [ids[start : start + ctx] for start in range(0, len(ids) - ctx + 1, ctx)]
     for chunk in cut:
         if bos:
             chunk[0] = m.token_bos()
-    return len(ids), cut
+    return ids, cut
 
 
 def perplexity(cut, forward):
@@ -43,11 +42,11 @@ def perplexity(cut, forward):
     total, scored = 0.0, 0
     for chunk in cut:
         half, n = len(chunk) // 2, len(chunk)
-        logits = forward(chunk)[half - 1 : n - 1]
+        logits = forward(chunk)[half : n - 1]
         logits = logits - logits.max(axis=1, keepdims=True)
-        targets = chunk[half:]
-        total += (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(n - half), targets]).sum()
-        scored += n - half
+        targets = chunk[half + 1 :]
+        total += (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(targets)), targets]).sum()
+        scored += len(targets)
     return float(np.exp(total / scored)), scored
 
 
@@ -68,7 +67,7 @@ def main():
         peer.eval(chunk)
         return np.array(peer.scores[: len(chunk)], dtype=np.float64)
 
-    tokens, cut = chunks(peer, text, args.ctx)
+    ids, cut = chunks(peer, text, args.ctx)
     value, scored = perplexity(cut, peer_forward)
     float64, _ = perplexity(cut, lambda chunk: reference.forward(exact, chunk))
     record = {
@@ -76,7 +75,7 @@ def main():
         "text": args.text.name,
         "text_sha256": hashlib.sha256(text).hexdigest(),
         "ctx": args.ctx,
-        "tokens": tokens,
+        "tokens": len(ids),
         "scored": scored,
         "perplexity": round(value, 5),
         "float64": round(float64, 5),
@@ -84,6 +83,8 @@ def main():
         "script": f"tests/peer/ppl.py {VERSION}",
     }
     args.out.write_text(json.dumps(record, indent=1) + "\n")
+    lines = [" ".join(map(str, ids[i : i + 20])) for i in range(0, len(ids), 20)]
+    args.out.with_suffix(".ids").write_text("\n".join(lines) + "\n")
     print(json.dumps(record))
 
 
