@@ -130,6 +130,7 @@ enum kvc_need_kind {
  */
 struct kvc_need {
 	u8 kind;
+	u8 use; /* the core's */
 	u32 extent;
 	size_t size[2];
 	void *mem[2]; /* NULL when the call returns */
@@ -162,7 +163,6 @@ struct kvc_zap {
  * on by their pinner's reference. */
 struct kvc_release {
 	struct kvc_pool *pool;
-	struct kvc_slab *slab; /* the core's */
 	u32 extent;
 	bool reuse; /* the core's: the extent stays reserved for this call */
 };
@@ -190,6 +190,8 @@ struct kvc_op {
 	struct kvc_table *tables; /* for the caller to free */
 	struct kvc_table *stash; /* records supplied and not used yet */
 	u32 cursor;
+	u32 nr_stash;
+	u32 back; /* pages that came back to their slabs */
 	/* not initialised */
 	u32 slots[KVC_RELEASES]; /* extents reserved for this call, without memory */
 	struct kvc_need need[KVC_NEEDS];
@@ -281,14 +283,15 @@ struct kvc_seal {
 	u8 class; /* 0 .. KVC_CLASSES - 1 */
 	u8 flags; /* KVC_SEAL_ROOT: no parent is looked for */
 	u16 state; /* the core's; 0 on entry */
+	u64 was; /* the core's: the page as it was handed in */
 };
 
 /*
- * SEAL: private pages become read-only and enter the index. All or nothing. *Begin* marks them moving and asks for
+ * SEAL: private pages of one cache become read-only and enter the index. All or nothing. *Begin* marks them moving and asks for
  * zaps; *finish* enters them, or restores private if one was pinned (-EBUSY). A hash that is there wins: the seal's
  * page is replaced by that one, to which the client gets a reference, and the duplicate goes back to its slab as by
- * FREE. -ENOENT: the client does not hold the parent, nor does it stand earlier in this call; -EINVAL: class, flags;
- * -EDQUOT, -ENOSPC: a limit forbids the reference to a cached duplicate; -ENOMEM, -ESTALE, -EBADF.
+ * FREE. -ENOENT: the client does not hold the parent, nor does it stand earlier in this call; -EINVAL: class, flags,
+ * pages of two caches; -EDQUOT, -ENOSPC: a limit forbids the reference to a cached duplicate; -ENOMEM, -ESTALE, -EBADF.
  */
 int kvc_seal(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op);
 

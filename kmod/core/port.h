@@ -25,6 +25,10 @@ typedef spinlock_t kvc_lock;
 /* The debug walk takes several locks of one kind. */
 #define kvc_lock_take_nested(l) spin_lock_nested(l, SINGLE_DEPTH_NESTING)
 
+/* A word that one may read while another writes it. */
+#define kvc_read(x) READ_ONCE(x)
+#define kvc_write(x, v) WRITE_ONCE(x, v)
+
 static inline u32 kvc_ffs64(u64 v) /* index of the lowest bit of v != 0 */
 {
 	return __ffs64(v);
@@ -86,6 +90,10 @@ static inline void kvc_lock_drop(kvc_lock *l)
 }
 
 #define kvc_lock_take_nested(l) kvc_lock_take(l)
+
+/* A word that one may read while another writes it. */
+#define kvc_read(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define kvc_write(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 
 static inline u32 kvc_ffs64(u64 v) /* index of the lowest bit of v != 0 */
 {

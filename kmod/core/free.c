@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * FREE, GET, and where a page is.
+ *
+ * FREE first marks the whole batch in the client's records, so that a wrong handle, or one that stands there too
+ * often, changes nothing. Then references go and pages of own slabs return to their rings, all under the client's
+ * lock. Private pages in other slabs are zapped first, a few slabs at a time.
+ */
+#include "state.h"
+
+/* What the client holds of the page, or NULL. */
+static inline u32 *held(const struct kvc_client *client, u64 handle, struct kvc_record **record)
+{
+	u32 index = kvc_handle_index(handle);
+
+	*record = kvc_record_of(client, handle);
+	if (unlikely(!*record || index >= (*record)->pages || !(*record)->refs[index]))
+		return NULL;
+	if (unlikely((*record)->slab->page[index].generation != kvc_handle_generation(handle)))
+		return NULL;
+	return &(*record)->refs[index];
+}
+
+static void unmark(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_record *record;
+	u32 *refs;
+
+	while (n--) {
+		record = kvc_record_of(client, pages[n]);
+		refs = &record->refs[kvc_handle_index(pages[n])];
+		if (*refs == KVC_HELD_LEAVING)
+			*refs = KVC_HELD_PRIVATE;
+		else if (!(*refs)++)
+			record->nr_refd++;
+	}
+}
+
+/* [3] held. Mark private pages leaving and take references off the records. Returns the references, or an errno. */
+static int mark(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_record *record;
+	u32 k, *refs;
+	int sealed = 0;
+
+	for (k = 0; k < n; k++) {
+		refs = held(client, pages[k], &record);
+		if (unlikely(!refs || *refs > KVC_HELD_PRIVATE)) {
+			unmark(client, pages, k);
+			return refs ? -EBADF : kvc_not_held(record, pages[k]);
+		}
+		if (likely(*refs == KVC_HELD_PRIVATE)) {
+			*refs = KVC_HELD_LEAVING;
+			continue;
+		}
+		sealed++;
+		if (!--*refs)
+			record->nr_refd--;
+	}
+	return sealed;
+}
+
+/* [3] held. The references that mark() took off the records go. */
+static void leave_sealed(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_record *record;
+	struct kvc_list cached;
+	u32 k, i;
+
+	kvc_list_init(&cached);
+	kvc_lock_take(&index->lock);
+	for (k = 0; k < n; k++) {
+		record = kvc_record_of(client, pages[k]);
+		i = kvc_handle_index(pages[k]);
+		if (record->refs[i] == KVC_HELD_LEAVING)
+			continue;
+		kvc_unref(&record->slab->entry[i], 1, &cached);
+		client->share[record->cache].frees++;
+	}
+	kvc_cache_entries(&cached, ++index->stamp);
+	kvc_lock_drop(&index->lock);
+}
+
+/*
+ * [3] held. Leaving pages of one own slab, from pages[*k] on, return to its ring. Moves *k behind them (and behind
+ * pages of the same slab that are not leaving).
+ */
+static void leave_run(struct kvc_client *client, struct kvc_record *record, const u64 *pages, u32 n,
+		      u32 *k, struct kvc_op *op)
+{
+	struct kvc_share *share = &client->share[record->cache];
+	struct kvc_slab *slab = record->slab;
+	u32 i, left = 0, tail = slab->head + slab->nr_free, size = slab->pages;
+	u64 same = pages[*k] >> 38;
+	bool full = !slab->nr_free;
+
+	if (tail >= size)
+		tail -= size;
+	do {
+		i = kvc_handle_index(pages[*k]);
+		if (unlikely(record->refs[i] != KVC_HELD_LEAVING))
+			continue;
+		record->refs[i] = 0;
+		kvc_page_leave(slab, i);
+		slab->page[i].state = KVC_FREE;
+		slab->page[tail].ring = i;
+		if (++tail == size)
+			tail = 0;
+		left++;
+	} while (++*k < n && pages[*k] >> 38 == same);
+	if (unlikely(!left))
+		return;
+	slab->nr_free += left;
+	share->nr_free += left;
+	share->nr_private -= left;
+	share->frees += left;
+	record->nr_private -= left;
+	if (full) {
+		kvc_list_unlink(&record->node);
+		kvc_list_add(&record->node, &share->room);
+	}
+	if (!record->nr_private)
+		kvc_settle(client, record, op);
+}
+
+/* [3] held. Pages of own slabs return to their rings. Returns whether others wait to leave. */
+static bool leave_own(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
+{
+	struct kvc_record *record;
+	bool others = false;
+	u32 k = 0;
+
+	while (k < n) {
+		record = kvc_record_of(client, pages[k]);
+		/* It goes with the last page that the client held in the slab. */
+		if (unlikely(!record)) {
+			k++;
+		} else if (likely(record->owner)) {
+			leave_run(client, record, pages, n, &k, op);
+		} else {
+			if (record->refs[kvc_handle_index(pages[k])] == KVC_HELD_LEAVING)
+				others = true;
+			else
+				kvc_settle(client, record, op);
+			k++;
+		}
+	}
+	return others;
+}
+
+/* [3] held. Begin to move leaving pages of other slabs, from pages[op->cursor] on, as many as op can carry. */
+static void leave_others(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
+{
+	struct kvc_record *record;
+	struct kvc_share *share;
+	u32 i;
+
+	for (; op->cursor < n; op->cursor++) {
+		record = kvc_record_of(client, pages[op->cursor]);
+		i = kvc_handle_index(pages[op->cursor]);
+		if (!record || i >= record->pages || record->refs[i] != KVC_HELD_LEAVING)
+			continue;
+		if (record->owner) { /* it was not when the call began */
+			u32 k = op->cursor;
+
+			leave_run(client, record, pages, op->cursor + 1, &k, op);
+			continue;
+		}
+		if (!kvc_zap_page(op, record->slab, i, KVC_ZAP_FREE, KVC_ZAPS))
+			return;
+		share = &client->share[record->cache];
+		record->refs[i] = 0;
+		record->slab->page[i].state = KVC_MOVING;
+		kvc_page_leave(record->slab, i);
+		kvc_account(record->slab, 0, 1, 0, 0);
+		record->nr_private--;
+		share->nr_private--;
+		share->frees++;
+		kvc_settle(client, record, op);
+	}
+}
+
+static int free_rest(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
+{
+	kvc_lock_take(&client->lock);
+	leave_others(client, pages, n, op);
+	kvc_lock_drop(&client->lock);
+	if (op->cursor < n) {
+		kvc_more(op);
+		return KVC_MORE;
+	}
+	return kvc_op_end(client->pool, op, op->result);
+}
+
+int kvc_free(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
+{
+	bool others;
+	int r;
+
+	if (unlikely(op->phase)) {
+		kvc_collect(client->pool, client, NULL, op);
+		if (op->phase == KVC_PHASE_END)
+			return kvc_op_end(client->pool, op, op->result);
+		return free_rest(client, pages, n, op);
+	}
+	if (unlikely(n - 1 >= KVC_BATCH_MAX))
+		return -EINVAL;
+	kvc_lock_take(&client->lock);
+	r = mark(client, pages, n);
+	if (unlikely(r < 0)) {
+		kvc_lock_drop(&client->lock);
+		return r;
+	}
+	if (r)
+		leave_sealed(client, pages, n);
+	others = leave_own(client, pages, n, op);
+	kvc_lock_drop(&client->lock);
+	if (likely(!others && !op->dead))
+		return 0;
+	op->phase = KVC_PHASE_WORK;
+	op->cursor = others ? 0 : n;
+	return free_rest(client, pages, n, op);
+}
+
+/*
+ * An ALLOC that failed gives back what it had. Its handles were not given out; but another thread of the client may
+ * have guessed one, and what that freed is none of ours.
+ */
+int kvc_undo(struct kvc_client *client, u64 *pages, struct kvc_op *op)
+{
+	struct kvc_record *record;
+	u32 k, n = 0, *refs;
+
+	if (op->phase != KVC_PHASE_UNDO) {
+		kvc_lock_take(&client->lock);
+		for (k = 0; k < op->done; k++) {
+			refs = held(client, pages[k], &record);
+			if (!refs || *refs != KVC_HELD_PRIVATE)
+				continue;
+			*refs = KVC_HELD_LEAVING;
+			client->share[record->cache].allocs--;
+			client->share[record->cache].frees--;
+			pages[n++] = pages[k];
+		}
+		op->done = n;
+		op->cursor = 0;
+		op->phase = KVC_PHASE_UNDO;
+		leave_own(client, pages, n, op);
+		kvc_lock_drop(&client->lock);
+	}
+	return free_rest(client, pages, op->done, op);
+}
+
+int kvc_get(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_record *record;
+	u32 k, *refs;
+	int r = 0;
+
+	if (n - 1 >= KVC_BATCH_MAX)
+		return -EINVAL;
+	kvc_lock_take(&client->lock);
+	for (k = 0; k < n; k++) {
+		refs = held(client, pages[k], &record);
+		if (refs && *refs <= KVC_REFS_MAX)
+			continue;
+		r = refs ? -EBADF : kvc_not_held(record, pages[k]);
+		goto out;
+	}
+	kvc_lock_take(&index->lock);
+	for (k = 0; k < n && !r; k++) {
+		record = kvc_record_of(client, pages[k]);
+		r = kvc_ref(&record->slab->entry[kvc_handle_index(pages[k])]);
+	}
+	if (r) /* the last one was not taken */
+		for (k--; k-- > 0;) {
+			record = kvc_record_of(client, pages[k]);
+			record->slab->entry[kvc_handle_index(pages[k])].refs--;
+		}
+	kvc_lock_drop(&index->lock);
+	for (k = 0; k < n && !r; k++)
+		++*held(client, pages[k], &record);
+out:
+	kvc_lock_drop(&client->lock);
+	return r;
+}
+
+int kvc_where(struct kvc_client *client, u64 page, struct kvc_where *where)
+{
+	struct kvc_record *record;
+	u32 *refs;
+	int r = 0;
+
+	kvc_lock_take(&client->lock);
+	refs = held(client, page, &record);
+	if (!refs) {
+		r = kvc_not_held(record, page);
+	} else if (*refs > KVC_HELD_PRIVATE) {
+		r = -EBADF;
+	} else {
+		where->extent = kvc_handle_extent(page);
+		where->size = record->slab->cache->page_size;
+		where->offset = kvc_handle_index(page) * where->size;
+		where->writable = *refs == KVC_HELD_PRIVATE;
+	}
+	kvc_lock_drop(&client->lock);
+	return r;
+}
