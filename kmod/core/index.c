@@ -27,7 +27,7 @@ struct kvc_entry *kvc_find(struct kvc_index *index, u32 cache, const u8 *hash)
 {
 	struct kvc_entry *entry = *bucket(index, cache, hash);
 
-	while (entry && (entry->slab->cache->id != cache || memcmp(entry->hash, hash, KVC_HASH_SIZE)))
+	while (entry && (entry->slab->cache->id != cache || !kvc_hash_equal(entry->hash, hash)))
 		entry = entry->next;
 	return entry;
 }

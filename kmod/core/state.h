@@ -216,8 +216,6 @@ enum kvc_use { /* of a need's table */
 enum kvc_phase {
 	KVC_PHASE_NEW,
 	KVC_PHASE_WORK,
-	KVC_PHASE_FINISH, /* SEAL: all zaps are done */
-	KVC_PHASE_HANDOVER, /* SEAL: duplicates go back to other clients' slabs */
 	KVC_PHASE_UNDO,
 	KVC_PHASE_END,
 };
@@ -333,6 +331,11 @@ struct kvc_zap *kvc_zap_page(struct kvc_op *op, struct kvc_slab *slab, u32 index
 bool kvc_more(struct kvc_op *op);
 void kvc_collect(struct kvc_pool *pool, struct kvc_client *client, u64 *pages, struct kvc_op *op);
 int kvc_op_end(struct kvc_pool *pool, struct kvc_op *op, int result);
+
+static inline bool kvc_hash_equal(const u8 *a, const u8 *b)
+{
+	return !memcmp(a, b, KVC_HASH_SIZE);
+}
 
 static inline bool kvc_bit(const u64 *bits, u32 i)
 {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* LOOKUP: references to the longest run of hashes that a cache has. */
+#include "state.h"
+
+#define LOOKUP_STEP 64 /* hashes under one hold of the index's lock */
+
+/*
+ * [3], [5] held. Reference the page with hash @hash. 0; -ENOENT: it is not there, or may not be held; -ENOMEM: a
+ * record is wanted.
+ */
+static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, struct kvc_op *op)
+{
+	struct kvc_entry *entry = kvc_find(&client->pool->index, id, hash);
+	struct kvc_record *record;
+
+	if (!entry)
+		return -ENOENT;
+	if (!client->map[entry->slab->extent] && !op->stash)
+		return -ENOMEM;
+	if (kvc_ref(entry))
+		return -ENOENT;
+	record = kvc_record_get(client, entry->slab, op);
+	if (!record->refs[entry->index]++)
+		record->nr_refd++;
+	*page = kvc_page_handle(entry->slab, entry->index);
+	return 0;
+}
+
+int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
+	       struct kvc_op *op)
+{
+	struct kvc_index *index = &client->pool->index;
+	u32 i, had, a_slab;
+	int r = 0;
+
+	if (op->phase) {
+		kvc_collect(client->pool, client, NULL, op);
+		if (op->phase == KVC_PHASE_END)
+			return kvc_op_end(client->pool, op, op->result);
+	} else if (n - 1 >= KVC_BATCH_MAX || id >= KVC_CACHES_MAX) {
+		return -EINVAL;
+	}
+	kvc_lock_take(&client->lock);
+	a_slab = client->share[id].pages;
+	if (!a_slab) {
+		kvc_lock_drop(&client->lock);
+		return -EINVAL;
+	}
+	while (!r && op->done < n) {
+		kvc_lock_take(&index->lock);
+		had = op->done;
+		for (i = 0; i < LOOKUP_STEP && op->done < n && !r; i++) {
+			r = look(client, id, hashes[op->done], &pages[op->done], op);
+			if (!r)
+				op->done++;
+		}
+		index->hits += op->done - had;
+		if (op->phase == KVC_PHASE_NEW) {
+			index->lookups++;
+			index->asked += n;
+		}
+		kvc_lock_drop(&index->lock);
+		op->phase = KVC_PHASE_WORK;
+	}
+	kvc_lock_drop(&client->lock);
+	if (r == -ENOMEM && !(op->flags & KVC_OP_NOTABLE)) {
+		kvc_stash_fill(op, a_slab, (n - op->done + a_slab - 1) / a_slab);
+		return KVC_MORE;
+	}
+	return kvc_op_end(client->pool, op, op->done);
+}

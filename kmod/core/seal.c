@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * SEAL: begin marks the pages moving, then they are zapped a few slabs at a time, then finish enters them all
+ * under one hold of the index's lock, or restores them.
+ *
+ * In the records a page is SEALING from begin to finish. In kvc_seal.state is what is known of each: where in the
+ * batch its parent stands, later whether its hash was there already.
+ */
+#include "state.h"
+
+#define SEAL_PARENT 0x07ff /* 1 + number of the seal that has the parent's hash; 0: none before it */
+#define SEAL_DUPLICATE 0x1000 /* the hash was there: page is that one's */
+
+/* Without a lock: look at each seal alone, and for its parent among those before it. */
+static int prepare(struct kvc_seal *seals, u32 n)
+{
+	struct kvc_seal *seal;
+	u32 i, k;
+
+	for (i = 0; i < n; i++) {
+		seal = &seals[i];
+		if (seal->class >= KVC_CLASSES || seal->flags & ~KVC_SEAL_ROOT)
+			return -EINVAL;
+		seal->state = 0;
+		seal->was = seal->page;
+		if (seal->flags & KVC_SEAL_ROOT)
+			continue;
+		for (k = i; k > 0 && !kvc_hash_equal(seals[k - 1].hash, seal->parent);)
+			k--;
+		seal->state = k;
+	}
+	return 0;
+}
+
+static bool holds_parent(struct kvc_client *client, u32 cache, const struct kvc_seal *seal)
+{
+	struct kvc_record *record;
+	struct kvc_entry *entry;
+
+	if (seal->flags & KVC_SEAL_ROOT || seal->state & SEAL_PARENT)
+		return true;
+	entry = kvc_find(&client->pool->index, cache, seal->parent);
+	record = entry ? client->map[entry->slab->extent] : NULL;
+	return record && record->refs[entry->index] - 1 < KVC_REFS_MAX;
+}
+
+/* [3] held. Mark the pages SEALING if all can be sealed. */
+static int mark(struct kvc_client *client, struct kvc_seal *seals, u32 n)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_record *record, *first = NULL;
+	u32 i, k;
+	u64 page;
+	int r = 0;
+
+	for (k = 0; k < n && !r; k++) {
+		page = seals[k].page;
+		i = kvc_handle_index(page);
+		record = kvc_record_of(client, page);
+		if (!record || i >= record->pages || record->refs[i] != KVC_HELD_PRIVATE ||
+		    record->slab->page[i].generation != kvc_handle_generation(page)) {
+			r = kvc_not_held(record, page);
+			break;
+		}
+		if (!first)
+			first = record;
+		if (record->cache != first->cache) {
+			r = -EINVAL;
+			break;
+		}
+		record->refs[i] = KVC_HELD_SEALING;
+	}
+	if (!r) {
+		kvc_lock_take(&index->lock);
+		for (i = 0; i < n && !r; i++)
+			if (!holds_parent(client, first->cache, &seals[i]))
+				r = -ENOENT;
+		kvc_lock_drop(&index->lock);
+	}
+	while (r && k--) {
+		record = kvc_record_of(client, seals[k].page);
+		record->refs[kvc_handle_index(seals[k].page)] = KVC_HELD_PRIVATE;
+	}
+	return r;
+}
+
+/* [3] held. Marked pages are moving from here on. */
+static void begin(struct kvc_client *client, struct kvc_seal *seals, u32 n)
+{
+	struct kvc_record *record;
+	u32 k, i;
+
+	for (k = 0; k < n; k++) {
+		record = kvc_record_of(client, seals[k].page);
+		i = kvc_handle_index(seals[k].page);
+		record->slab->page[i].state = KVC_MOVING;
+		kvc_account(record->slab, record->owner, 1, 0, 0);
+		record->nr_private--;
+		record->nr_sealing++;
+		client->share[record->cache].nr_private--;
+	}
+}
+
+/* [3] held. Ask for the next zaps. False: all are done. */
+static bool zap_some(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op)
+{
+	struct kvc_record *record;
+	u64 page;
+
+	for (; op->cursor < n; op->cursor++) {
+		page = seals[op->cursor].page;
+		record = kvc_record_of(client, page);
+		if (!kvc_zap_page(op, record->slab, kvc_handle_index(page), KVC_ZAP_SEAL, KVC_ZAPS))
+			break;
+	}
+	return op->nr_zaps;
+}
+
+/* [3] held. All pages are private again, as they were. */
+static void restore(struct kvc_client *client, struct kvc_seal *seals, u32 n)
+{
+	struct kvc_record *record;
+	u32 k, i;
+
+	for (k = 0; k < n; k++) {
+		record = kvc_record_of(client, seals[k].was);
+		i = kvc_handle_index(seals[k].was);
+		record->refs[i] = KVC_HELD_PRIVATE;
+		record->slab->page[i].state = KVC_PRIVATE;
+		kvc_account(record->slab, record->owner ? -1 : 0, -1, 0, 0);
+		record->nr_private++;
+		record->nr_sealing--;
+		client->share[record->cache].nr_private++;
+	}
+}
+
+/* [3], [5] held. @by 1: the seal's page enters the index with one reference, the client's. @by -1: the reverse. */
+static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp, int by)
+{
+	struct kvc_record *record = kvc_record_of(client, seal->was);
+	u32 i = kvc_handle_index(seal->was);
+	struct kvc_slab *slab = record->slab;
+	struct kvc_entry *entry = &slab->entry[i];
+	bool only;
+
+	if (by > 0) {
+		memcpy(entry->hash, seal->hash, KVC_HASH_SIZE);
+		entry->depth = seal->depth;
+		entry->class = seal->class;
+		entry->stamp = stamp;
+		kvc_insert(&slab->pool->index, entry);
+		only = !slab->nr_ref;
+	} else {
+		kvc_remove(&slab->pool->index, entry);
+		only = slab->nr_ref == 1;
+	}
+	entry->refs = by > 0;
+	slab->nr_ref += by;
+	slab->page[i].state = by > 0 ? KVC_INDEXED : KVC_MOVING;
+	kvc_account(slab, only ? 0 : -by, -by, 0, by);
+	record->refs[i] = by > 0 ? 1 : KVC_HELD_SEALING;
+	record->nr_sealing -= by;
+	record->nr_refd += by;
+}
+
+/* [3], [5] held. The page that has the seal's hash already gets one more reference, in place of the seal's. */
+static int duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kvc_entry *winner,
+		     struct kvc_op *op)
+{
+	struct kvc_record *record;
+	int r;
+
+	if (!client->map[winner->slab->extent] && !op->stash)
+		return -ENOMEM;
+	r = kvc_ref(winner);
+	if (r)
+		return r == -EBUSY ? -ENOSPC : r;
+	record = kvc_record_get(client, winner->slab, op);
+	if (!record->refs[winner->index]++)
+		record->nr_refd++;
+	seal->page = kvc_page_handle(winner->slab, winner->index);
+	seal->state |= SEAL_DUPLICATE;
+	return 0;
+}
+
+static void undo_duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kvc_list *cached,
+			   struct kvc_op *op)
+{
+	struct kvc_record *record = kvc_record_of(client, seal->page);
+	u32 i = kvc_handle_index(seal->page);
+
+	kvc_unref(&record->slab->entry[i], 1, cached);
+	if (!--record->refs[i]) {
+		record->nr_refd--;
+		/* Own slabs, between two states themselves, are settled when the call ends. */
+		if (!record->owner)
+			kvc_settle(client, record, op);
+	}
+	seal->page = seal->was;
+	seal->state &= ~SEAL_DUPLICATE;
+}
+
+/* [3], [5] held. Ask for the records that duplicates want. */
+static bool want_records(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n,
+			 struct kvc_op *op)
+{
+	struct kvc_entry *winner;
+	u32 k, want = 0, last = KVC_NONE;
+
+	for (k = 0; k < n; k++) {
+		winner = kvc_find(&client->pool->index, id, seals[k].hash);
+		if (!winner || client->map[winner->slab->extent] || winner->slab->extent == last)
+			continue;
+		last = winner->slab->extent;
+		want++;
+	}
+	return want > op->nr_stash && kvc_stash_fill(op, client->pool->cache[id]->pages, want);
+}
+
+/* [3], [5] held. Enter all or none. */
+static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n, struct kvc_op *op)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_entry *winner;
+	struct kvc_list cached;
+	u32 k, duplicates = 0;
+	u64 stamp = ++index->stamp;
+	int r = 0;
+
+	for (k = 0; k < n; k++) {
+		winner = kvc_find(index, id, seals[k].hash);
+		if (!winner) {
+			enter(client, &seals[k], stamp, 1);
+			continue;
+		}
+		r = duplicate(client, &seals[k], winner, op);
+		if (r)
+			break;
+		duplicates++;
+	}
+	if (!r) {
+		index->seals += n;
+		index->duplicates += duplicates;
+		return 0;
+	}
+	kvc_list_init(&cached);
+	while (k--) {
+		if (seals[k].state & SEAL_DUPLICATE)
+			undo_duplicate(client, &seals[k], &cached, op);
+		else
+			enter(client, &seals[k], stamp, -1);
+	}
+	kvc_cache_entries(&cached, stamp);
+	return r;
+}
+
+/* Finish: KVC_MORE, or 0 and pages are sealed or duplicates, or an errno and all are private again. */
+static int finish(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_record *record;
+	u32 k, id;
+	int r;
+
+	kvc_lock_take(&client->lock);
+	id = kvc_record_of(client, seals[0].was)->cache;
+	kvc_lock_take(&index->lock);
+	if (op->flags & KVC_OP_PINNED)
+		r = -EBUSY;
+	else if (kvc_grow_need(index, n, op))
+		r = KVC_MORE;
+	else if (!(op->flags & KVC_OP_NOTABLE) && want_records(client, id, seals, n, op))
+		r = KVC_MORE;
+	else
+		r = enter_all(client, id, seals, n, op);
+	kvc_retire(index, op);
+	kvc_lock_drop(&index->lock);
+	if (r < 0)
+		restore(client, seals, n);
+	for (k = 0; k < n && !r; k++) {
+		record = kvc_record_of(client, seals[k].was);
+		if (!(seals[k].state & SEAL_DUPLICATE) && record->owner)
+			kvc_settle(client, record, op);
+	}
+	kvc_lock_drop(&client->lock);
+	return r;
+}
+
+/* A duplicate goes back to its slab as by FREE; zapped it is already. */
+static void hand_back(struct kvc_client *client, u64 page, struct kvc_op *op)
+{
+	struct kvc_pool *pool = client->pool;
+	u32 i = kvc_handle_index(page);
+	struct kvc_record *record;
+	struct kvc_share *share;
+	struct kvc_slab *slab;
+	bool own;
+
+	kvc_lock_take(&client->lock);
+	record = kvc_record_of(client, page);
+	share = &client->share[record->cache];
+	slab = record->slab;
+	own = record->owner;
+	record->refs[i] = 0;
+	record->nr_sealing--;
+	share->frees++;
+	kvc_page_leave(slab, i);
+	if (own) {
+		if (!slab->nr_free) {
+			kvc_list_unlink(&record->node);
+			kvc_list_add(&record->node, &share->room);
+		}
+		kvc_ring_put(slab, i);
+		share->nr_free++;
+		kvc_account(slab, -1, -1, 0, 0);
+	}
+	kvc_settle(client, record, op);
+	kvc_lock_drop(&client->lock);
+	if (own)
+		return;
+	/* The page is moving, so the slab stays. */
+	kvc_lock_take(&pool->lock);
+	kvc_page_back(slab, i, false, op);
+	kvc_lock_drop(&pool->lock);
+}
+
+int kvc_seal(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op)
+{
+	bool zaps;
+	u32 k;
+	int r;
+
+	if (op->phase) {
+		kvc_collect(client->pool, client, NULL, op);
+		if (op->phase == KVC_PHASE_END)
+			return kvc_op_end(client->pool, op, op->result);
+	} else if (n - 1 >= KVC_BATCH_MAX) {
+		return -EINVAL;
+	} else {
+		r = prepare(seals, n);
+		if (r)
+			return r;
+		kvc_lock_take(&client->lock);
+		r = mark(client, seals, n);
+		if (!r)
+			begin(client, seals, n);
+		kvc_lock_drop(&client->lock);
+		if (r)
+			return r;
+		op->phase = KVC_PHASE_WORK;
+	}
+	if (op->cursor < n) {
+		kvc_lock_take(&client->lock);
+		zaps = zap_some(client, seals, n, op);
+		kvc_lock_drop(&client->lock);
+		if (zaps)
+			return KVC_MORE;
+	}
+	r = finish(client, seals, n, op);
+	if (r == KVC_MORE)
+		return r;
+	for (k = 0; k < n && !r; k++)
+		if (seals[k].state & SEAL_DUPLICATE)
+			hand_back(client, seals[k].was, op);
+	return kvc_op_end(client->pool, op, r);
+}
