@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+#include "pool.h"
+
+int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
+{
+	struct kvc_stat s;
+	double bytes;
+
+	if (!pool || !stat)
+		return -EINVAL;
+	kvc_stat(pool->shared->core, &s);
+	bytes = (double)s.slabs * KVSLAB_EXTENT_SIZE;
+	*stat = (struct kvslab_stat){
+		.free = s.free,
+		.private_pages = s.private_pages,
+		.moving = s.moving,
+		.sealed = s.sealed,
+		.cached = s.cached,
+		.quarantined = s.quarantined,
+		.slabs = s.slabs,
+		.extents = s.slabs,
+		.held = s.held,
+		.min = s.min,
+		.max = s.max,
+		.arena_extents = s.arena_extents,
+		.arena_free = s.arena_free,
+		.clients = s.clients,
+		.frag_partial = bytes > 0 ? (double)s.free_bytes / bytes : 0,
+		.frag_tail = bytes > 0 ? (double)s.tail_bytes / bytes : 0,
+		.frag_quarantine = bytes > 0 ? (double)s.quarantined_bytes / bytes : 0,
+		.allocs = s.allocs,
+		.frees = s.frees,
+		.seals = s.seals,
+		.seal_duplicates = s.seal_duplicates,
+		.lookups = s.lookups,
+		.lookup_hits = s.lookup_hits,
+		.evictions = s.evictions,
+		.takeovers = s.takeovers,
+		.lookup_asked = s.lookup_asked,
+	};
+	return 0;
+}
+
+int kvslab_pool_check(struct kvslab_pool *pool, char *why, size_t n)
+{
+	char unread[256];
+
+	if (!pool)
+		return -EINVAL;
+	if (!why || !n) {
+		why = unread;
+		n = sizeof(unread);
+	}
+	return kvc_check(pool->shared->arena->core, why, n);
+}
