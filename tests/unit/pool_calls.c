@@ -699,6 +699,26 @@ static void test_share(void)
 	kvslab_pool_close(client[0]);
 }
 
+/* Arenas have random numbers: eight of them are not all the same. */
+static void test_arenas(void)
+{
+	struct kvslab_pool *pool[8];
+	kvslab_handle page[8], first = 0;
+	int i, apart = 0;
+
+	for (i = 0; i < 8; i++) {
+		pool[i] = open_pool("embedded:8M");
+		if (!pool[i] ||
+		    kvslab_alloc(pool[i], open_cache(pool[i], MIB), &page[i], 1, 0) != 1)
+			break;
+		first = i ? first : page[0];
+		apart += !kvslab_page_ro(pool[i], first);
+	}
+	ok(i == 8 && apart, "a page of one arena is none of %d others out of 7", apart);
+	while (i-- > 0)
+		kvslab_pool_close(pool[i]);
+}
+
 static void test_texts(void)
 {
 	static const int errs[] = { EINVAL,   ENOMEM, ENOSPC, EDQUOT,	  ESTALE,
@@ -735,5 +755,6 @@ int main(int argc, char **argv)
 	test_quarantine();
 	test_stat();
 	test_share();
+	test_arenas();
 	return done();
 }
