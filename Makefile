@@ -10,7 +10,7 @@ SAN ?=
 OPT ?= -O2
 
 VERSION := 0.1.0
-DEPS_LIB := libsodium
+DEPS_LIB := libsodium liburing
 DEPS_TOOL := $(DEPS_LIB) libpcre2-8 jansson
 
 WARN := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow
@@ -20,7 +20,7 @@ CFLAGS += -std=gnu11 $(OPT) -g $(WARN) -fPIC -ffp-contract=off -pthread \
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
-lib_src := $(wildcard kmod/core/*.c runtime/pool/*.c runtime/sched/*.c)
+lib_src := $(wildcard kmod/core/*.c runtime/pool/*.c runtime/sched/*.c runtime/loop/*.c)
 kern_src := $(wildcard kernels/*.c kernels/cpu/*.c)
 model_src := $(wildcard runtime/model/*.c)
 tool_src := $(wildcard tools/*.c)

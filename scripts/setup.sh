@@ -34,6 +34,7 @@ look() {
 	need make have make
 	need pkg-config have pkg-config
 	need libsodium-dev library libsodium
+	need liburing-dev library liburing
 	need libpcre2-dev library libpcre2-8
 	need libjansson-dev library jansson
 	[ "$level" = build ] && return

@@ -385,6 +385,33 @@ struct kvslab_sched_stat {
 
 void kvslab_sched_stat(const struct kvslab_sched *sched, struct kvslab_sched_stat *stat);
 
+/* ---- event loop ---- */
+
+/*
+ * One thread's sockets, timers and wake-ups: on one io_uring, or on epoll where that is refused. A host with a loop of
+ * its own waits for kvslab_loop_fd() in it and then calls kvslab_loop_step(loop, 0).
+ */
+struct kvslab_loop;
+
+enum kvslab_loop_kind {
+	KVSLAB_LOOP_AUTO, /* io_uring if there is one, else epoll */
+	KVSLAB_LOOP_URING,
+	KVSLAB_LOOP_EPOLL,
+};
+
+/* What open(2), io_uring_setup(2) or epoll_create1(2) says; -EOPNOTSUPP: an io_uring of a kernel before 5.19. */
+int kvslab_loop_open(struct kvslab_loop **loop, enum kvslab_loop_kind kind);
+/* What runs on it is closed before. */
+void kvslab_loop_close(struct kvslab_loop *loop);
+enum kvslab_loop_kind kvslab_loop_kind(const struct kvslab_loop *loop); /* never AUTO */
+/* Readable (POLLIN) when a step has something to do. The loop's; the same at each call. */
+int kvslab_loop_fd(const struct kvslab_loop *loop);
+/*
+ * Do what is due, after waiting for at most @timeout_ms (0: not at all, -1: for ever) if nothing is. Returns how many
+ * events there were, or a negative errno; -EBUSY: called from within a step.
+ */
+int kvslab_loop_step(struct kvslab_loop *loop, int timeout_ms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/*
+ * The loop on an io_uring. An operation's submission names it in user_data, so it must stay until its completion has
+ * been taken from the ring: that is why a source is closed only when nothing of it is in flight.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "backend.h"
+
+#define ENTRIES 256
+#define BATCH 64 /* completions taken from the ring at once */
+#define BATCHES 16 /* in a step at most */
+
+struct uring {
+	struct io_uring ring;
+	/* Found no room in the ring yet. */
+	struct loop_op *later, **later_end;
+	unsigned int starve, asked; /* for tests: each starve-th finds no room */
+};
+
+/* Multishot accept came with the same kernel as the opcode for sockets, which can be asked for. */
+static int new_enough(struct io_uring *ring)
+{
+	struct io_uring_probe *p = io_uring_get_probe_ring(ring);
+	int yes = p && io_uring_opcode_supported(p, IORING_OP_SOCKET);
+
+	io_uring_free_probe(p);
+	return yes ? 0 : -EOPNOTSUPP;
+}
+
+static int uring_open(struct kvslab_loop *loop, unsigned int entries)
+{
+	struct io_uring_params p = { .flags = IORING_SETUP_CLAMP };
+	struct uring *u = calloc(1, sizeof(*u));
+	int rc;
+
+	if (!u)
+		return -ENOMEM;
+	u->later_end = &u->later;
+	u->starve = entries;
+	if (!entries) {
+		entries = ENTRIES;
+		p.flags |= IORING_SETUP_CQSIZE;
+		p.cq_entries = 16 * ENTRIES;
+	}
+	rc = io_uring_queue_init_params(entries, &u->ring, &p);
+	if (!rc) {
+		rc = new_enough(&u->ring);
+		if (rc)
+			io_uring_queue_exit(&u->ring);
+	}
+	if (rc) {
+		free(u);
+		return rc;
+	}
+	loop->state = u;
+	return 0;
+}
+
+static void uring_close(struct kvslab_loop *loop)
+{
+	struct uring *u = loop->state;
+
+	io_uring_queue_exit(&u->ring);
+	free(u);
+}
+
+static int uring_fd(const struct kvslab_loop *loop)
+{
+	return ((const struct uring *)loop->state)->ring.ring_fd;
+}
+
+/* What would block must wait in the ring instead of coming back. */
+static int uring_attach(struct kvslab_loop *loop, struct loop_source *source, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	(void)loop;
+	(void)source;
+	if (flags < 0 || ((flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK)))
+		return -errno;
+	return 0;
+}
+
+static bool submit(struct uring *u, struct loop_op *op)
+{
+	struct io_uring_sqe *sqe;
+	int fd = op->source->fd;
+
+	if (u->starve && u->asked++ % u->starve == 0)
+		return false;
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe) {
+		io_uring_submit(&u->ring);
+		sqe = io_uring_get_sqe(&u->ring);
+		if (!sqe)
+			return false;
+	}
+	switch (op->kind) {
+	case LOOP_RECV:
+		io_uring_prep_recv(sqe, fd, op->buf, op->len, 0);
+		break;
+	case LOOP_SEND:
+		io_uring_prep_send(sqe, fd, op->buf + op->done, op->len - op->done, MSG_NOSIGNAL);
+		break;
+	case LOOP_WATCH:
+		io_uring_prep_poll_add(sqe, fd, POLLRDHUP);
+		break;
+	case LOOP_ACCEPT:
+		io_uring_prep_multishot_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC);
+		break;
+	case LOOP_COUNT:
+		io_uring_prep_read(sqe, fd, op->buf, (unsigned int)op->len, 0);
+		break;
+	}
+	io_uring_sqe_set_data(sqe, op);
+	return true;
+}
+
+static void submit_later(struct uring *u)
+{
+	struct loop_op *op;
+
+	while ((op = u->later) && submit(u, op)) {
+		u->later = op->next;
+		if (!u->later)
+			u->later_end = &u->later;
+	}
+}
+
+static void uring_start(struct kvslab_loop *loop, struct loop_op *op)
+{
+	struct uring *u = loop->state;
+
+	if (!u->later && submit(u, op))
+		return;
+	op->next = NULL;
+	*u->later_end = op;
+	u->later_end = &op->next;
+}
+
+/* shutdown() has ended or will end all of them. */
+static void uring_stop(struct kvslab_loop *loop, struct loop_source *source)
+{
+	(void)loop;
+	(void)source;
+}
+
+static int wait_for_one(struct uring *u, int timeout_ms)
+{
+	struct __kernel_timespec ts = { timeout_ms / 1000, (long long)(timeout_ms % 1000) * 1000000 };
+	struct io_uring_cqe *cqe;
+	int rc;
+
+	/* With operations that found no room something must be on its way back, but it may come in this very call. */
+	if (timeout_ms == 0 || u->later || io_uring_cq_ready(&u->ring))
+		rc = io_uring_submit(&u->ring);
+	else if (timeout_ms < 0)
+		rc = io_uring_submit_and_wait(&u->ring, 1);
+	else
+		rc = io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, &ts, NULL);
+	if (rc == -ETIME || rc == -EINTR || rc == -EBUSY || rc == -EAGAIN)
+		return 0; /* EBUSY: completions must be taken first */
+	return rc < 0 ? rc : 0;
+}
+
+static int uring_wait(struct kvslab_loop *loop, int timeout_ms)
+{
+	struct uring *u = loop->state;
+	struct io_uring_cqe *cqes[BATCH];
+	struct {
+		struct loop_op *op;
+		int result;
+		bool more;
+	} done[BATCH];
+	unsigned int n, i, round;
+	int rc, total = 0;
+
+	submit_later(u);
+	rc = wait_for_one(u, timeout_ms);
+	if (rc < 0)
+		return rc;
+	loop->now = loop_clock();
+	for (round = 0; round < BATCHES; round++) {
+		n = io_uring_peek_batch_cqe(&u->ring, cqes, BATCH);
+		for (i = 0; i < n; i++) {
+			done[i].op = io_uring_cqe_get_data(cqes[i]);
+			done[i].result = cqes[i]->res;
+			done[i].more = cqes[i]->flags & IORING_CQE_F_MORE;
+		}
+		io_uring_cq_advance(&u->ring, n);
+		/* Callbacks start operations, for which there is room in the ring now. */
+		for (i = 0; i < n; i++)
+			loop_complete(loop, done[i].op, done[i].result, done[i].more);
+		total += (int)n;
+		if (n < BATCH)
+			break;
+	}
+	return total;
+}
+
+static bool uring_flush(struct kvslab_loop *loop)
+{
+	struct uring *u = loop->state;
+
+	submit_later(u);
+	if (io_uring_sq_ready(&u->ring))
+		io_uring_submit(&u->ring);
+	return !u->later && !io_uring_sq_ready(&u->ring);
+}
+
+const struct loop_backend loop_uring = {
+	uring_open, uring_close, uring_fd, uring_attach, uring_start, uring_stop, uring_wait, uring_flush,
+};
