@@ -153,9 +153,10 @@ static int has_bytes(const struct tokenizer *t, const struct text *x)
 	for (i = 0; i < x->n; i++) {
 		uint8_t b = (uint8_t)x->s[i];
 
-		vocab_byte_text(b, s);
-		if (!known[b])
+		if (!known[b]) {
+			vocab_byte_text(b, s);
 			known[b] = tok_find(t, s, strlen(s)) >= 0 ? 1 : -1;
+		}
 		if (known[b] < 0)
 			return 0;
 	}
