@@ -240,7 +240,7 @@ static int take_distant(struct kvc_client *client, u32 id, struct kvc_op *op)
 		kvc_strip(slab, op);
 	}
 	if (!i)
-		kvc_take_spare(client, id, op);
+		kvc_take_spare(client->pool, id, true, true, op);
 	return kvc_more(op) ? KVC_MORE : KVC_STEP_NONE;
 }
 

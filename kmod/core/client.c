@@ -52,6 +52,7 @@ void kvc_own(struct kvc_client *client, struct kvc_record *record)
 	slab->last = client->serial;
 	record->owner = true;
 	share->nr_free += slab->nr_free;
+	share->nr_spares += slab->nr_free == slab->pages;
 	kvc_list_unlink(&record->node);
 	kvc_list_add(&record->node, slab->nr_free ? &share->room : &share->full);
 }

@@ -4,21 +4,21 @@
 
 #define LOOKUP_STEP 64 /* hashes under one hold of the index's lock */
 
-/*
- * [3], [5] held. Reference the page with hash @hash. 0; -ENOENT: it is not there, or may not be held; -ENOMEM: a
- * record is wanted.
- */
+/* [3], [5] held. Reference the page with hash @hash. -ENOENT: it is not there; -ENOMEM: a record is wanted; -EDQUOT,
+ * -ENOSPC, -EBUSY, -EOVERFLOW: no reference may be taken. */
 static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, struct kvc_op *op)
 {
 	struct kvc_entry *entry = kvc_find(&client->pool->index, id, hash);
 	struct kvc_record *record;
+	int r;
 
 	if (!entry)
 		return -ENOENT;
 	if (!client->map[entry->slab->extent] && !op->stash)
 		return -ENOMEM;
-	if (kvc_ref(entry))
-		return -ENOENT;
+	r = kvc_ref(entry);
+	if (r)
+		return r;
 	record = kvc_record_get(client, entry->slab, op);
 	if (!record->refs[entry->index]++)
 		record->nr_refd++;
@@ -26,28 +26,21 @@ static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, st
 	return 0;
 }
 
-int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
-	       struct kvc_op *op)
+/* [3] held. Go on from where the last round ended, until done or for want of something. */
+static int look_on(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
+		   struct kvc_op *op)
 {
 	struct kvc_index *index = &client->pool->index;
-	u32 i, had, a_slab;
+	u32 i, had;
 	int r = 0;
 
-	if (op->phase) {
-		kvc_collect(client->pool, client, NULL, op);
-		if (op->phase == KVC_PHASE_END)
-			return kvc_op_end(client->pool, op, op->result);
-	} else if (n - 1 >= KVC_BATCH_MAX || id >= KVC_CACHES_MAX) {
-		return -EINVAL;
-	}
-	kvc_lock_take(&client->lock);
-	a_slab = client->share[id].pages;
-	if (!a_slab) {
-		kvc_lock_drop(&client->lock);
-		return -EINVAL;
-	}
 	while (!r && op->done < n) {
 		kvc_lock_take(&index->lock);
+		if (op->phase == KVC_PHASE_NEW) {
+			index->lookups++;
+			index->asked += n;
+		}
+		op->phase = KVC_PHASE_WORK;
 		had = op->done;
 		for (i = 0; i < LOOKUP_STEP && op->done < n && !r; i++) {
 			r = look(client, id, hashes[op->done], &pages[op->done], op);
@@ -55,17 +48,38 @@ int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SI
 				op->done++;
 		}
 		index->hits += op->done - had;
-		if (op->phase == KVC_PHASE_NEW) {
-			index->lookups++;
-			index->asked += n;
-		}
 		kvc_lock_drop(&index->lock);
-		op->phase = KVC_PHASE_WORK;
 	}
-	kvc_lock_drop(&client->lock);
+	return r;
+}
+
+int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
+	       struct kvc_op *op)
+{
+	struct kvc_pool *pool = client->pool;
+	u32 a_slab;
+	int r;
+
+	if (op->phase) {
+		kvc_collect(pool, client, NULL, op);
+		if (op->phase == KVC_PHASE_END)
+			return kvc_op_end(pool, op, op->result);
+	} else if (n - 1 >= KVC_BATCH_MAX || id >= KVC_CACHES_MAX) {
+		return -EINVAL;
+	}
+	do {
+		kvc_lock_take(&client->lock);
+		a_slab = client->share[id].pages;
+		r = a_slab ? look_on(client, id, hashes, n, pages, op) : -EINVAL;
+		kvc_lock_drop(&client->lock);
+		/* At a limit, whatever is held only as a spare goes first. */
+	} while ((r == -EDQUOT || r == -ENOSPC) && kvc_take_spare(pool, KVC_NONE, r == -ENOSPC, false, op));
+	if (r == -EINVAL)
+		return r;
 	if (r == -ENOMEM && !(op->flags & KVC_OP_NOTABLE)) {
 		kvc_stash_fill(op, a_slab, (n - op->done + a_slab - 1) / a_slab);
+		kvc_more(op);
 		return KVC_MORE;
 	}
-	return kvc_op_end(client->pool, op, op->done);
+	return kvc_op_end(pool, op, op->done);
 }

@@ -103,7 +103,6 @@ static void collect_slab(struct kvc_client *client, struct kvc_need *need, struc
 	record = kvc_record_get(client, slab, op);
 	kvc_lock_take(&slab->cache->lock);
 	kvc_own(client, record);
-	client->share[need->use].nr_spares++;
 	kvc_slab_enter(slab);
 	kvc_lock_drop(&slab->cache->lock);
 	kvc_list_unlink(&record->node);

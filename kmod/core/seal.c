@@ -262,6 +262,7 @@ static int finish(struct kvc_client *client, struct kvc_seal *seals, u32 n, stru
 	u32 k, id;
 	int r;
 
+again:
 	kvc_lock_take(&client->lock);
 	id = kvc_record_of(client, seals[0].was)->cache;
 	kvc_lock_take(&index->lock);
@@ -275,6 +276,13 @@ static int finish(struct kvc_client *client, struct kvc_seal *seals, u32 n, stru
 		r = enter_all(client, id, seals, n, op);
 	kvc_retire(index, op);
 	kvc_lock_drop(&index->lock);
+	if (r == -EDQUOT || r == -ENOSPC) {
+		/* Whatever is held only as a spare goes first. */
+		kvc_lock_drop(&client->lock);
+		if (kvc_take_spare(client->pool, KVC_NONE, r == -ENOSPC, false, op))
+			goto again;
+		kvc_lock_take(&client->lock);
+	}
 	if (r < 0)
 		restore(client, seals, n);
 	for (k = 0; k < n && !r; k++) {

@@ -348,7 +348,7 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n);
 int kvc_take_ownerless(struct kvc_client *client, u32 id, u64 *pages, struct kvc_op *op);
 int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op);
 int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op);
-int kvc_take_spare(struct kvc_client *client, u32 id, struct kvc_op *op);
+bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struct kvc_op *op);
 void kvc_taken(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struct kvc_op *op);
 
 /* ---- free.c ---- */

@@ -204,19 +204,22 @@ static bool spare_of(struct kvc_pool *pool, u32 id, struct kvc_pool *to, struct 
 	return false;
 }
 
-/* A spare of this pool's other caches, or of a pool that holds more than its min. */
-int kvc_take_spare(struct kvc_client *client, u32 id, struct kvc_op *op)
+/*
+ * Dissolve a spare of this pool's other caches than @id, or (if @others) of a pool that holds more than its min. Its
+ * extent is reserved for this pool if @keep, else the pool may hold another instead.
+ */
+bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struct kvc_op *op)
 {
-	struct kvc_pool *pool = client->pool, *other;
+	struct kvc_pool *other, *to = keep ? pool : NULL;
 	struct kvc_arena *arena = pool->arena;
 	struct kvc_list *l;
 	bool found, beyond;
 
 	kvc_lock_take(&pool->lock);
-	found = spare_of(pool, id, pool, op);
+	found = spare_of(pool, id, to, op);
 	kvc_lock_drop(&pool->lock);
-	if (found)
-		return KVC_STEP_DONE;
+	if (found || !others)
+		return found;
 	kvc_lock_take(&arena->pools);
 	kvc_list_for(l, &arena->list) {
 		other = container_of(l, struct kvc_pool, node);
@@ -226,13 +229,13 @@ int kvc_take_spare(struct kvc_client *client, u32 id, struct kvc_op *op)
 		if (!beyond)
 			continue;
 		kvc_lock_take(&other->lock);
-		found = spare_of(other, KVC_NONE, pool, op);
+		found = spare_of(other, KVC_NONE, to, op);
 		kvc_lock_drop(&other->lock);
 		if (found)
 			break;
 	}
 	kvc_lock_drop(&arena->pools);
-	return found ? KVC_STEP_DONE : KVC_STEP_NONE;
+	return found;
 }
 
 /* [2], [3], [4] held. A slab arrives whose free pages were taken: it is the client's if any came free. */
