@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /* From a GGUF file's rows to the layout that the products read, and single rows back. */
 #include <assert.h>
-#include <math.h>
 
 #include "layout.h"
 
@@ -102,7 +101,7 @@ void kern_row_get(const struct kern_weight *w, uint32_t row, float *y)
 				q = ints[nibble_byte(i, c)] >> nibble_shift(c) & 15;
 			if (w->type == KERN_Q4_0)
 				q -= 8;
-			y[c] = w->type == KERN_Q4_1 ? fmaf(d, q, m) : d * q;
+			y[c] = w->type == KERN_Q4_1 ? d * q + m : d * q; /* d * q is exact */
 		}
 	}
 }

@@ -79,10 +79,10 @@ INLINE __m256 exp8(__m256 x)
 			    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 	t = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.62e400p-1f), x);
 	t = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.7f7d1cp-20f), t);
-	p = _mm256_fmadd_ps(_mm256_set1_ps(0x1.6c16c2p-10f), t, _mm256_set1_ps(0x1.111112p-7f));
-	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0x1.555556p-5f));
-	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0x1.555556p-3f));
-	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0.5f));
+	p = _mm256_fmadd_ps(_mm256_set1_ps(0x1.6a241ap-10f), t, _mm256_set1_ps(0x1.1239f2p-7f));
+	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0x1.5558f2p-5f));
+	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0x1.555492p-3f));
+	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0x1.fffffcp-2f));
 	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(1.0f));
 	p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(1.0f));
 	e = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);

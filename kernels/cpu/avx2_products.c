@@ -22,11 +22,11 @@ struct part {
 	const int16_t *q; /* first token's first block; token t at t * ld */
 	const float *d, *s; /* the same; token t at t * ld / 32 */
 	size_t ld;
-	uint32_t blocks;
+	uint32_t blocks, row_blocks; /* of this run; of a whole row */
 	bool first; /* the chain starts here; else it goes on from y */
 	float *y;
 	size_t ldy;
-	uint32_t rows; /* 1 .. 16 of the tile are wanted */
+	uint32_t rows; /* wanted from the tile's first on */
 };
 
 struct panel {
@@ -34,33 +34,36 @@ struct panel {
 	_Alignas(64) float d[PANEL_BLOCKS][16], m[PANEL_BLOCKS][16];
 };
 
-INLINE void acc_load(const struct part *p, uint32_t t, __m256 acc[2])
+/* The chains of token @t and of sixteen rows from @row on (0, or a whole tile further). */
+INLINE void acc_load(const struct part *p, uint32_t t, uint32_t row, __m256 acc[2])
 {
-	const float *y = p->y + t * p->ldy;
+	const float *y = p->y + t * p->ldy + row;
+	uint32_t rows = p->rows - row;
 
 	if (p->first) {
 		acc[0] = acc[1] = _mm256_setzero_ps();
-	} else if (p->rows == KERN_TILE_ROWS) {
+	} else if (rows >= KERN_TILE_ROWS) {
 		acc[0] = _mm256_loadu_ps(y);
 		acc[1] = _mm256_loadu_ps(y + 8);
 	} else {
-		acc[0] = load_tail(y, p->rows < 8 ? p->rows : 8);
-		acc[1] = p->rows > 8 ? load_tail(y + 8, p->rows - 8) : _mm256_setzero_ps();
+		acc[0] = load_tail(y, rows < 8 ? rows : 8);
+		acc[1] = rows > 8 ? load_tail(y + 8, rows - 8) : _mm256_setzero_ps();
 	}
 }
 
-INLINE void acc_store(const struct part *p, uint32_t t, const __m256 acc[2])
+INLINE void acc_store(const struct part *p, uint32_t t, uint32_t row, const __m256 acc[2])
 {
-	float *y = p->y + t * p->ldy;
+	float *y = p->y + t * p->ldy + row;
+	uint32_t rows = p->rows - row;
 
-	if (p->rows == KERN_TILE_ROWS) {
+	if (rows >= KERN_TILE_ROWS) {
 		_mm256_storeu_ps(y, acc[0]);
 		_mm256_storeu_ps(y + 8, acc[1]);
 		return;
 	}
-	_mm256_maskstore_ps(y, lanes_below(p->rows < 8 ? p->rows : 8), acc[0]);
-	if (p->rows > 8)
-		_mm256_maskstore_ps(y + 8, lanes_below(p->rows - 8), acc[1]);
+	_mm256_maskstore_ps(y, lanes_below(rows < 8 ? rows : 8), acc[0]);
+	if (rows > 8)
+		_mm256_maskstore_ps(y + 8, lanes_below(rows - 8), acc[1]);
 }
 
 INLINE void mac(__m256i *acc, __m256i w, __m256i v)
@@ -103,85 +106,112 @@ static int32_t offset_of(const int16_t *q)
 	return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
 
-/* @n tokens, a constant, straight from the tile. @off: Q4_0's offsets, token t at t * DIRECT_BLOCKS. */
-INLINE void direct(const struct part *p, enum kern_type type, const uint32_t n, const int32_t *off)
+/*
+ * @n tokens, a constant, straight from @tiles tiles, a constant: @stride bytes apart, so that memory is read in as many
+ * streams. @off: Q4_0's offsets, token t at t * DIRECT_BLOCKS.
+ */
+INLINE void direct(const struct part *p, enum kern_type type, const uint32_t n, const uint32_t tiles, size_t stride,
+		   const int32_t *off)
 {
 	const uint8_t *tile = p->tile;
 	__m256 acc[GROUP][2];
-	uint32_t b, t;
+	uint32_t b, t, i, u;
 	int j;
 
 #pragma GCC unroll 4
-	for (t = 0; t < n; t++)
-		acc_load(p, t, acc[t]);
+	for (u = 0; u < n * tiles; u++)
+		acc_load(p, u / tiles, u % tiles * KERN_TILE_ROWS, acc[u]);
 	for (b = 0; b < p->blocks; b++, tile += tile_size(type)) {
 		const int16_t *q = p->q + b * KERN_BLOCK;
-		__m256 d0 = load_f16(tile), d1 = load_f16(tile + 16);
 		__m256i sum[GROUP][2], w[2];
 
-		for (j = 0; j < (int)tile_size(type); j += 64)
-			_mm_prefetch((const char *)tile + PREFETCH + j, _MM_HINT_T0);
 #pragma GCC unroll 4
-		for (t = 0; t < n; t++)
-			sum[t][0] = sum[t][1] = type == KERN_Q4_0 ? _mm256_set1_epi32(off[t * DIRECT_BLOCKS + b]) :
-								    _mm256_setzero_si256();
+		for (i = 0; i < tiles; i++)
+			for (j = 0; j < (int)tile_size(type); j += 64)
+				_mm_prefetch((const char *)tile + i * stride + PREFETCH + j, _MM_HINT_T0);
+#pragma GCC unroll 4
+		for (u = 0; u < n * tiles; u++)
+			sum[u][0] = sum[u][1] = type == KERN_Q4_0 ?
+							_mm256_set1_epi32(off[u / tiles * DIRECT_BLOCKS + b]) :
+							_mm256_setzero_si256();
 #pragma GCC unroll 16
 		for (j = 0; j < 16; j++) {
-			widen(type, tile + tile_ints(type), j, w);
 #pragma GCC unroll 4
-			for (t = 0; t < n; t++) {
-				__m256i v = pair(q + t * p->ld + 2 * j);
+			for (i = 0; i < tiles; i++) {
+				widen(type, tile + i * stride + tile_ints(type), j, w);
+#pragma GCC unroll 4
+				for (t = 0; t < n; t++) {
+					__m256i v = pair(q + t * p->ld + 2 * j);
 
-				mac(&sum[t][0], w[0], v);
-				mac(&sum[t][1], w[1], v);
+					mac(&sum[t * tiles + i][0], w[0], v);
+					mac(&sum[t * tiles + i][1], w[1], v);
+				}
 			}
 		}
 #pragma GCC unroll 4
-		for (t = 0; t < n; t++) {
-			__m256 d = _mm256_broadcast_ss(p->d + t * (p->ld / KERN_BLOCK) + b), s;
+		for (u = 0; u < n * tiles; u++) {
+			const uint8_t *at = tile + u % tiles * stride;
+			__m256 d = _mm256_broadcast_ss(p->d + u / tiles * (p->ld / KERN_BLOCK) + b), s;
 
-			acc[t][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][0]), _mm256_mul_ps(d0, d), acc[t][0]);
-			acc[t][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][1]), _mm256_mul_ps(d1, d), acc[t][1]);
+			acc[u][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[u][0]), _mm256_mul_ps(load_f16(at), d),
+						    acc[u][0]);
+			acc[u][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[u][1]),
+						    _mm256_mul_ps(load_f16(at + 16), d), acc[u][1]);
 			if (type == KERN_Q4_1) {
-				s = _mm256_broadcast_ss(p->s + t * (p->ld / KERN_BLOCK) + b);
-				acc[t][0] = _mm256_fmadd_ps(load_f16(tile + 32), s, acc[t][0]);
-				acc[t][1] = _mm256_fmadd_ps(load_f16(tile + 48), s, acc[t][1]);
+				s = _mm256_broadcast_ss(p->s + u / tiles * (p->ld / KERN_BLOCK) + b);
+				acc[u][0] = _mm256_fmadd_ps(load_f16(at + 32), s, acc[u][0]);
+				acc[u][1] = _mm256_fmadd_ps(load_f16(at + 48), s, acc[u][1]);
 			}
 		}
 	}
 #pragma GCC unroll 4
-	for (t = 0; t < n; t++)
-		acc_store(p, t, acc[t]);
+	for (u = 0; u < n * tiles; u++)
+		acc_store(p, u / tiles, u % tiles * KERN_TILE_ROWS, acc[u]);
 }
 
-INLINE void direct_type(const struct part *p, enum kern_type type, uint32_t n, const int32_t *off)
+/* Returns how many rows were done. */
+INLINE uint32_t direct_type(const struct part *p, enum kern_type type, uint32_t n, const int32_t *off)
 {
+	size_t stride = tile_size(type) * p->row_blocks;
+	uint32_t tiles = (p->rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
+
 	switch (n) {
 	case 1:
-		direct(p, type, 1, off);
+		if (tiles >= 4) {
+			direct(p, type, 1, 4, stride, off);
+			return 64;
+		}
+		if (tiles >= 2) {
+			direct(p, type, 1, 2, stride, off);
+			return 32;
+		}
+		direct(p, type, 1, 1, stride, off);
 		break;
 	case 2:
-		direct(p, type, 2, off);
+		if (tiles >= 2) {
+			direct(p, type, 2, 2, stride, off);
+			return 32;
+		}
+		direct(p, type, 2, 1, stride, off);
 		break;
 	case 3:
-		direct(p, type, 3, off);
+		direct(p, type, 3, 1, stride, off);
 		break;
 	default:
-		direct(p, type, 4, off);
+		direct(p, type, 4, 1, stride, off);
 	}
+	return KERN_TILE_ROWS;
 }
 
-static void direct_any(const struct part *p, uint32_t n, const int32_t *off)
+static uint32_t direct_any(const struct part *p, uint32_t n, const int32_t *off)
 {
 	switch (p->type) {
 	case KERN_Q8_0:
-		direct_type(p, KERN_Q8_0, n, off);
-		break;
+		return direct_type(p, KERN_Q8_0, n, off);
 	case KERN_Q4_0:
-		direct_type(p, KERN_Q4_0, n, off);
-		break;
+		return direct_type(p, KERN_Q4_0, n, off);
 	default:
-		direct_type(p, KERN_Q4_1, n, off);
+		return direct_type(p, KERN_Q4_1, n, off);
 	}
 }
 
@@ -224,7 +254,7 @@ INLINE void through(const struct panel *pl, const struct part *p, const uint32_t
 
 #pragma GCC unroll 4
 	for (t = 0; t < n; t++)
-		acc_load(p, t0 + t, acc[t]);
+		acc_load(p, t0 + t, 0, acc[t]);
 	for (b = 0; b < p->blocks; b++) {
 		const int16_t *q = p->q + t0 * p->ld + b * KERN_BLOCK;
 		const float *d = p->d + t0 * (p->ld / KERN_BLOCK) + b;
@@ -264,7 +294,7 @@ INLINE void through(const struct panel *pl, const struct part *p, const uint32_t
 	}
 #pragma GCC unroll 4
 	for (t = 0; t < n; t++)
-		acc_store(p, t0 + t, acc[t]);
+		acc_store(p, t0 + t, 0, acc[t]);
 }
 
 INLINE void through_all(const struct panel *pl, const struct part *p, uint32_t n, bool min)
@@ -319,7 +349,8 @@ static struct part part_of(const struct kern_weight *w, uint32_t row, uint32_t r
 		.first = !b0,
 		.y = y + t0 * ldy + row,
 		.ldy = ldy,
-		.rows = r1 - row < KERN_TILE_ROWS ? r1 - row : KERN_TILE_ROWS,
+		.row_blocks = w->cols / KERN_BLOCK,
+		.rows = r1 - row,
 	};
 }
 
@@ -334,10 +365,10 @@ static void few(const struct kern_weight *w, uint32_t r0, uint32_t r1, const str
 		for (t = 0; t < n && w->type == KERN_Q4_0; t++)
 			for (b = 0; b < m; b++)
 				off[t * DIRECT_BLOCKS + b] = offset_of(x->q + (size_t)t * x->ld + (b0 + b) * KERN_BLOCK);
-		for (row = r0; row < r1; row += KERN_TILE_ROWS) {
+		for (row = r0; row < r1;) {
 			struct part p = part_of(w, row, r1, b0, m, x, 0, y, ldy);
 
-			direct_any(&p, n, off);
+			row += direct_any(&p, n, off);
 		}
 	}
 }

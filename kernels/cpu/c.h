@@ -38,10 +38,10 @@ static inline float exp_one(float x)
 	n = rintf(x * 0x1.715476p+0f);
 	t = fmaf(n, -0x1.62e400p-1f, x);
 	t = fmaf(n, -0x1.7f7d1cp-20f, t);
-	p = fmaf(0x1.6c16c2p-10f, t, 0x1.111112p-7f);
-	p = fmaf(p, t, 0x1.555556p-5f);
-	p = fmaf(p, t, 0x1.555556p-3f);
-	p = fmaf(p, t, 0.5f);
+	p = fmaf(0x1.6a241ap-10f, t, 0x1.1239f2p-7f);
+	p = fmaf(p, t, 0x1.5558f2p-5f);
+	p = fmaf(p, t, 0x1.555492p-3f);
+	p = fmaf(p, t, 0x1.fffffcp-2f);
 	p = fmaf(p, t, 1.0f);
 	p = fmaf(p, t, 1.0f);
 	return p * float_of((uint32_t)((int32_t)n + 127) << 23);
