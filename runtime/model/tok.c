@@ -27,6 +27,7 @@ static int load_tokens(struct tokenizer *t, const struct gguf *g, struct model_e
 					  "%s: token %" PRIu64 " has %" PRIu64 " bytes, %u are allowed: the file is damaged, "
 					  "fetch it again",
 					  g->path, i, s.n, TOK_PIECE_MAX);
+		t->longest = s.n > t->longest ? (uint32_t)s.n : t->longest;
 		err = tok_strings_add(&t->strings, s.s, s.n, &id);
 		if (err == 1)
 			return model_fail(e, -EBADMSG,

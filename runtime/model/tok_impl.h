@@ -58,6 +58,7 @@ struct tokenizer {
 	uint32_t n;
 	/* [n] tokens by id as the file has them; after them, strings that only merges name */
 	struct tok_strings strings;
+	uint32_t longest; /* bytes of the longest token's text */
 	uint8_t *type; /* [n] enum tok_type */
 	/* [n + 1] offsets of the bytes that tokens stand for */
 	uint32_t *piece_at;

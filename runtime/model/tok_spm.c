@@ -80,7 +80,7 @@ int tok_load_spm(struct tokenizer *t, const struct gguf *g, struct model_error *
 
 static uint32_t text_token(const struct tokenizer *t, const char *text, uint32_t n)
 {
-	uint32_t id = n <= TOK_PIECE_MAX ? tok_strings_find(&t->strings, text, n) : TOK_NONE;
+	uint32_t id = n <= t->longest ? tok_strings_find(&t->strings, text, n) : TOK_NONE;
 
 	return id != TOK_NONE && tok_is_text(t, id) ? id : TOK_NONE;
 }
