@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* What a batch brought: pages committed, tokens given out, requests ended. */
+#include <errno.h>
+#include <time.h>
+
+#include "sched.h"
+
+static bool is_stop(const struct kvslab_request *r, uint32_t token)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->n_stop; i++)
+		if (r->stop[i] == token)
+			return true;
+	return false;
+}
+
+static int run_error(const struct kvslab_sched *s, const struct kvslab_run *run)
+{
+	uint32_t i;
+
+	if (s->batch.error < 0)
+		return s->batch.error;
+	for (i = 0; i < run->n_rows; i++)
+		if (run->rows[i].result < 0)
+			return run->rows[i].result;
+	return 0;
+}
+
+static int take_token(struct kvslab_request *r, const struct kvslab_row *row)
+{
+	uint32_t token = (uint32_t)row->result;
+	struct timespec t;
+	int rc;
+
+	rc = kvslab_seq_append(r->seq, &token, 1);
+	if (rc < 0)
+		return rc;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	r->info.t_last = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	if (!r->info.completion_tokens++)
+		r->info.t_first = r->info.t_last;
+	if (r->on_token)
+		r->on_token(r, token, row->logprob, r->data);
+	return 0;
+}
+
+static void apply_run(struct kvslab_sched *s, struct kvslab_request *r,
+		      const struct kvslab_run *run)
+{
+	const struct kvslab_row *last = &run->rows[run->n_rows - 1];
+	int rc = 0;
+
+	if (r->cancelled)
+		goto cancel;
+	rc = run_error(s, run);
+	if (!rc)
+		rc = kvslab_seq_commit(r->seq, last->pos + 1);
+	if (rc < 0)
+		goto fail;
+	if (!(last->flags & KVSLAB_ROW_LOGITS))
+		return;
+	if ((uint32_t)last->result >= s->executor->vocab) {
+		rc = -EPROTO;
+		goto fail;
+	}
+	if (is_stop(r, (uint32_t)last->result)) {
+		request_finish(r, KVSLAB_FINISH_STOP, 0);
+		return;
+	}
+	rc = take_token(r, last);
+	if (rc < 0)
+		goto fail;
+	if (r->cancelled)
+		goto cancel;
+	if (r->seq->length >= r->limit)
+		request_finish(r, KVSLAB_FINISH_LENGTH, 0);
+	return;
+cancel:
+	request_finish(r, KVSLAB_FINISH_CANCEL, 0);
+	return;
+fail:
+	request_finish(r, KVSLAB_FINISH_ERROR, rc);
+}
+
+/* Callbacks may cancel requests whose runs come later here; in_batch keeps those alive until their
+ * turn. */
+void sched_apply(struct kvslab_sched *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->batch.n_runs; i++) {
+		struct kvslab_request *r = s->batch_request[i];
+
+		apply_run(s, r, &s->runs[i]);
+		r->in_batch = false;
+	}
+	s->batch.n_runs = 0;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* The kv object, and the pool's calls without their limit on the number of pages. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "kv.h"
+
+static bool geometry_consistent(const struct kvslab_geometry *g)
+{
+	uint64_t k_bytes = (uint64_t)g->kv_heads * g->head_stride;
+
+	return g->layers && g->kv_heads && g->head_dim && g->page_tokens && g->groups &&
+	       g->groups <= KVSLAB_GROUPS_MAX && g->layers_per_group &&
+	       (uint64_t)g->groups * g->layers_per_group == g->layers && g->head_stride &&
+	       g->v_offset >= k_bytes && g->layer_stride >= g->v_offset + k_bytes &&
+	       (uint64_t)g->layers_per_group * g->layer_stride <= g->page_size;
+}
+
+int kvslab_kv_open(struct kvslab_kv **out, struct kvslab_pool *pool,
+		   const struct kvslab_kv_opts *opts)
+{
+	struct kvslab_kv *kv;
+	int rc = -ENOMEM;
+
+	if (!out || !pool || !opts || (opts->rope_size && !opts->rope) ||
+	    !geometry_consistent(&opts->geometry))
+		return -EINVAL;
+	if (sodium_init() < 0)
+		return -EIO;
+	kv = calloc(1, sizeof(*kv));
+	if (!kv)
+		return -ENOMEM;
+	kv->pool = pool;
+	kv->geo = opts->geometry;
+	memcpy(kv->model_digest, opts->model_digest, sizeof(kv->model_digest));
+	kv->seals = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->seals));
+	kv->found = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->found));
+	if (!kv->seals || !kv->found)
+		goto fail;
+	if (opts->rope_size) {
+		kv->rope = malloc(opts->rope_size);
+		if (!kv->rope)
+			goto fail;
+		memcpy(kv->rope, opts->rope, opts->rope_size);
+		kv->rope_size = opts->rope_size;
+	}
+	rc = kvslab_cache_open(pool, kv->geo.page_size, &kv->cache);
+	if (rc < 0)
+		goto fail;
+	*out = kv;
+	return 0;
+fail:
+	kvslab_kv_close(kv);
+	return rc;
+}
+
+void kvslab_kv_close(struct kvslab_kv *kv)
+{
+	if (!kv)
+		return;
+	sodium_memzero(kv->cache.key, sizeof(kv->cache.key));
+	free(kv->rope);
+	free(kv->seals);
+	free(kv->found);
+	free(kv);
+}
+
+const struct kvslab_geometry *kvslab_kv_geometry(const struct kvslab_kv *kv)
+{
+	return &kv->geo;
+}
+
+static uint32_t piece(size_t left)
+{
+	return left < KVSLAB_BATCH_MAX ? (uint32_t)left : KVSLAB_BATCH_MAX;
+}
+
+int kv_alloc(struct kvslab_kv *kv, kvslab_handle *pages, size_t n)
+{
+	size_t at = 0;
+	int rc;
+
+	while (at < n) {
+		uint32_t k = piece(n - at);
+
+		rc = kvslab_alloc(kv->pool, kv->cache.id, pages + at, k, 0);
+		if (rc < 0) {
+			kv_free(kv, pages, at);
+			return rc;
+		}
+		at += k;
+	}
+	return 0;
+}
+
+int kv_get(struct kvslab_kv *kv, const kvslab_handle *pages, size_t n)
+{
+	size_t at = 0;
+	int rc;
+
+	while (at < n) {
+		uint32_t k = piece(n - at);
+
+		rc = kvslab_get(kv->pool, pages + at, k);
+		if (rc < 0) {
+			kv_free(kv, pages, at);
+			return rc;
+		}
+		at += k;
+	}
+	return 0;
+}
+
+/* Every handle here is one that this client holds, so the pool has no reason to refuse. */
+void kv_free(struct kvslab_kv *kv, const kvslab_handle *pages, size_t n)
+{
+	size_t at;
+
+	for (at = 0; at < n; at += piece(n - at))
+		kvslab_free(kv->pool, pages + at, piece(n - at));
+}
+
+void kv_copy(struct kvslab_kv *kv, kvslab_handle dst, kvslab_handle src)
+{
+	void *to = kvslab_page_rw(kv->pool, dst);
+	const void *from = kvslab_page_ro(kv->pool, src);
+
+	if (kv->executor)
+		kv->executor->ops->copy(kv->executor, to, from, kv->geo.page_size);
+	else
+		memcpy(to, from, kv->geo.page_size);
+}
