@@ -11,7 +11,11 @@
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define JOBS 200 /* what matters there is the executor's thread */
+#else
 #define JOBS 2000
+#endif
 #define SHARED 200
 
 struct storm {
@@ -226,10 +230,10 @@ static void run(const struct setting *set, uint64_t seed)
 	ok(stat.finished + stat.cancelled == JOBS && stat.cancelled == cancelled && !stat.running &&
 		   !stat.waiting,
 	   "%s: the figures add up", name);
-	ok(stat.preemptions > 20, "%s: %llu preemptions, at most %llu of one request", name,
+	ok(stat.preemptions > JOBS / 100, "%s: %llu preemptions, at most %llu of one request", name,
 	   (unsigned long long)stat.preemptions, (unsigned long long)max_preempted);
 	share = 100.0 * (2 << 20) / geo.page_size / geo.groups * pt / (double)need;
-	ok(share < 5, "%s: the pool is %.1f%% of the need", name, share);
+	ok(share < 5.0 * 2000 / JOBS, "%s: the pool is %.1f%% of the need", name, share);
 	ok(!w.h.f.faults, "%s: no fault %s", name, w.h.f.fault);
 	ok(fake_pool_idle(w.h.pool, why, sizeof(why)), "%s: no page is held %s", name, why);
 	ok(stat.rows < 4 * need, "%s: %.2f rows a token", name, (double)stat.rows / (double)need);

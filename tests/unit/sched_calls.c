@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* The scheduler's calls one by one: what they refuse, what they promise about callbacks, ends,
+ * forks and order. */
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/sched/sched.h"
+#include "tests/lib/fake_jobs.h"
+#include "tests/lib/tap.h"
+
+static uint64_t seed;
+
+/* @pages pages of 16 tokens. A pool of 2 MiB holds 32 of 64 KiB. */
+#define PAGE (64 << 10)
+#define POOL_TOKENS (32 * 16)
+
+static void open_host(struct fake_host *h, const struct kvslab_sched_opts *opts)
+{
+	struct kvslab_geometry geo = fake_geometry(1, 16, PAGE);
+	struct kvslab_pool *pool;
+
+	if (kvslab_pool_open(&pool, "embedded:2M", NULL) ||
+	    fake_host_open(h, pool, &geo, opts, 0, 0)) {
+		ok(0, "a host");
+		exit(done());
+	}
+}
+
+static void close_host(struct fake_host *h)
+{
+	char why[200] = "";
+
+	ok(!h->f.faults, "no fault %s", h->f.fault);
+	ok(fake_pool_idle(h->pool, why, sizeof(why)), "no page is held %s", why);
+	fake_host_close(h);
+}
+
+static void job(struct fake_job *j, uint32_t n, uint32_t max_tokens)
+{
+	fake_job_init(j, NULL, 0, n, &seed);
+	j->max_tokens = max_tokens;
+}
+
+static int run_all(struct fake_host *h)
+{
+	int rc;
+
+	do
+		rc = kvslab_sched_step(h->sched);
+	while (rc > 0);
+	return rc;
+}
+
+static void right(struct fake_job *j, const char *name)
+{
+	char why[200] = "";
+
+	ok(fake_job_right(j, why, sizeof(why)), "%s: right answer %s", name, why);
+	fake_job_free(j);
+}
+
+static void refusals(void)
+{
+	struct kvslab_sched_opts none = { 0 }, bad;
+	struct kvslab_sched *second;
+	struct fake_host h;
+	struct fake_job j;
+
+	open_host(&h, &none);
+	bad = (struct kvslab_sched_opts){ .kv = h.kv, .executor = &h.f.ex };
+	ok(kvslab_sched_open(&second, &bad) == -EBUSY, "a second scheduler on one kv");
+	ok(kvslab_sched_open(&second, &none) == -EINVAL, "neither kv nor executor");
+	h.f.geo.layers++;
+	ok(kvslab_sched_open(&second, &bad) == -EINVAL, "an executor of another model");
+	h.f.geo.layers--;
+	h.f.ex.max_rows = 0;
+	ok(kvslab_sched_open(&second, &bad) == -EINVAL, "an executor without rows");
+	h.f.ex.max_rows = 512;
+
+	job(&j, 0, 1);
+	ok(fake_job_add(&j, &h) == -EINVAL, "an empty prompt");
+	fake_job_free(&j);
+	job(&j, 4, 0);
+	ok(fake_job_add(&j, &h) == -EINVAL, "nothing to generate");
+	j.max_tokens = 1;
+	j.priority = 8;
+	ok(fake_job_add(&j, &h) == -EINVAL, "no such priority");
+	j.priority = 0;
+	j.tokens[2] = h.f.ex.vocab;
+	ok(fake_job_add(&j, &h) == -EINVAL, "a token beyond the vocabulary");
+	fake_job_free(&j);
+	h.f.ex.context = 100;
+	job(&j, 101, 1);
+	ok(fake_job_add(&j, &h) == -EMSGSIZE, "a prompt longer than the context");
+	fake_job_free(&j);
+	h.f.ex.context = 4096;
+	job(&j, POOL_TOKENS + 1, 1);
+	ok(fake_job_add(&j, &h) == -EFBIG, "a prompt longer than the pool");
+	fake_job_free(&j);
+	ok(kvslab_sched_step(h.sched) == 0 && !h.f.batches, "nothing to do");
+	close_host(&h);
+}
+
+/* Prompts that fit to the last token end by length where the place ends, and say so. */
+static void limits(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct fake_host h;
+	struct fake_job a, b, c, d;
+
+	open_host(&h, &none);
+	h.f.ex.context = 100;
+	job(&a, 100, 50);
+	job(&b, 90, 50);
+	job(&c, 95, 6);
+	a.limit = b.limit = 101;
+	ok(!fake_job_add(&a, &h) && !fake_job_add(&b, &h) && !fake_job_add(&c, &h), "three are "
+										    "taken");
+	ok(run_all(&h) == 0, "they end");
+	ok(a.info.finish == KVSLAB_FINISH_LENGTH && a.info.completion_tokens == 1, "a prompt as "
+										   "long as the "
+										   "context gets "
+										   "one token");
+	ok(b.info.finish == KVSLAB_FINISH_LENGTH && b.info.completion_tokens == 11, "the context "
+										    "ends it");
+	ok(c.info.completion_tokens == 6, "max_tokens and the context end together");
+	right(&a, "a");
+	right(&b, "b");
+	right(&c, "c");
+
+	h.f.ex.context = 4096;
+	job(&a, POOL_TOKENS, 50);
+	job(&b, POOL_TOKENS - 20, 1000);
+	job(&c, 30, 2000);
+	job(&d, 30, 60);
+	a.limit = b.limit = c.limit = POOL_TOKENS + 1;
+	ok(!fake_job_add(&a, &h) && !fake_job_add(&b, &h) && !fake_job_add(&c, &h) &&
+		   !fake_job_add(&d, &h),
+	   "what fits now but may outgrow the pool is taken");
+	ok(run_all(&h) == 0, "they end");
+	ok(a.info.completion_tokens == 1 && b.info.completion_tokens == 21, "where the pool is "
+									    "full");
+	ok(c.info.completion_tokens == POOL_TOKENS + 1 - 30 &&
+		   c.info.finish == KVSLAB_FINISH_LENGTH,
+	   "also one that grew to that size among others");
+	right(&a, "a");
+	right(&b, "b");
+	right(&c, "c");
+	right(&d, "d");
+	close_host(&h);
+}
+
+/* The whole prompt is found: its last token is computed again, but not written. */
+static void whole_prompt_found(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct fake_host h;
+	struct fake_job a, b, c;
+	uint64_t rows;
+
+	open_host(&h, &none);
+	job(&a, 64, 8);
+	ok(!fake_job_add(&a, &h) && run_all(&h) == 0, "first of all");
+	fake_job_init(&b, a.tokens, 64, 0, &seed);
+	b.max_tokens = 8;
+	rows = h.f.rows;
+	ok(!fake_job_add(&b, &h) && run_all(&h) == 0, "the same once more");
+	ok(b.info.cached_tokens == 63 && h.f.rows - rows == 8, "63 tokens cached, 8 rows run");
+	ok(h.f.stored_rows == 1, "one of them was stored already");
+	fake_job_init(&c, a.tokens, 64, 0, &seed);
+	c.max_tokens = 8;
+	c.salt = "s";
+	c.salt_size = 1;
+	ok(!fake_job_add(&c, &h) && run_all(&h) == 0 && c.info.cached_tokens == 0, "with another "
+										   "salt it is not "
+										   "found");
+	right(&b, "b");
+	right(&c, "c");
+	right(&a, "a");
+	close_host(&h);
+}
+
+/* The same prompt twice in one step, in every way that they can overlap. */
+static void twins(void)
+{
+	struct kvslab_sched_opts opts = { .step_tokens = 64, .chunk_tokens = 40 };
+	struct fake_host h;
+	struct fake_job a, b, c;
+
+	open_host(&h, &opts);
+	job(&a, 100, 20);
+	fake_job_init(&b, a.tokens, 100, 0, &seed);
+	b.max_tokens = 20;
+	fake_job_init(&c, a.tokens, 100, 13, &seed);
+	c.max_tokens = 20;
+	ok(!fake_job_add(&a, &h) && !fake_job_add(&b, &h) && !fake_job_add(&c, &h) &&
+		   run_all(&h) == 0,
+	   "three with the same beginning in one step");
+	ok(b.info.cached_tokens == 96 && c.info.cached_tokens == 96, "%u and %u tokens found of 96",
+	   b.info.cached_tokens, c.info.cached_tokens);
+	right(&b, "b");
+	right(&c, "c");
+	right(&a, "a");
+	close_host(&h);
+}
+
+/* Two that answer alike: each block is sealed by both in the same step, and one takes over the
+ * other's page. */
+static void duplicates(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct kvslab_stat stat;
+	struct fake_host h;
+	struct fake_job a, b;
+
+	open_host(&h, &none);
+	job(&a, 20, 100);
+	fake_job_init(&b, a.tokens, 20, 0, &seed);
+	b.max_tokens = 100;
+	ok(!fake_job_add(&a, &h) && !fake_job_add(&b, &h) && run_all(&h) == 0, "two alike");
+	kvslab_stat(h.pool, &stat);
+	ok(stat.seal_duplicates >= 5, "%llu pages handed over",
+	   (unsigned long long)stat.seal_duplicates);
+	ok(stat.cached == 7, "one copy of the seven full blocks stays");
+	right(&a, "a");
+	right(&b, "b");
+	close_host(&h);
+}
+
+struct meddler {
+	struct fake_host *h;
+	struct fake_job *self, *other, *spawn;
+	uint32_t at; /* act at the self's n-th token */
+	int what, rc;
+	bool acted;
+};
+
+enum { CANCEL_SELF, CANCEL_OTHER, ADD, FORK_SELF, STEP };
+
+static void meddle(struct fake_job *j, bool is_done, void *data)
+{
+	struct meddler *m = data;
+
+	if (is_done || j->n - j->n_prompt != m->at || m->acted)
+		return;
+	m->acted = true;
+	switch (m->what) {
+	case CANCEL_SELF:
+		kvslab_sched_cancel(m->h->sched, j->request);
+		break;
+	case CANCEL_OTHER:
+		kvslab_sched_cancel(m->h->sched, m->other->request);
+		break;
+	case ADD:
+		m->rc = fake_job_add(m->spawn, m->h);
+		break;
+	case FORK_SELF:
+		m->rc = fake_job_fork(j, m->spawn);
+		break;
+	case STEP:
+		m->rc = kvslab_sched_step(m->h->sched);
+		break;
+	}
+}
+
+static void callbacks(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct fake_host h;
+	struct fake_job a, b, c;
+	struct meddler m = { .h = &h, .self = &a, .other = &b, .spawn = &c, .at = 5 };
+	uint32_t first;
+
+	open_host(&h, &none);
+	for (m.what = CANCEL_SELF; m.what <= STEP; m.what++)
+		for (first = 0; first < 2; first++) {
+			m.acted = false;
+			m.rc = 0;
+			job(&a, 20, 30);
+			job(&b, 20, 30);
+			job(&c, m.what == FORK_SELF ? 0 : 10, 10);
+			a.event = meddle;
+			a.data = &m;
+			/* b's run comes after a's in the batch, and before it */
+			if (first)
+				fake_job_add(&b, &h);
+			fake_job_add(&a, &h);
+			if (!first)
+				fake_job_add(&b, &h);
+			ok(run_all(&h) == 0 && m.acted, "act %d: all end", m.what);
+			switch (m.what) {
+			case CANCEL_SELF:
+				ok(a.info.finish == KVSLAB_FINISH_CANCEL &&
+					   a.info.completion_tokens == 5,
+				   "cancelled in its own callback");
+				break;
+			case CANCEL_OTHER:
+				ok(b.info.finish == KVSLAB_FINISH_CANCEL &&
+					   b.info.completion_tokens == (first ? 5 : 4),
+				   "cancelled in another's, no token after it");
+				break;
+			case STEP:
+				ok(m.rc == -EBUSY, "no step inside a step");
+				break;
+			default:
+				ok(!m.rc, "a new one from a callback");
+				right(&c, "the new one");
+			}
+			right(&a, "a");
+			right(&b, "b");
+			fake_job_free(&c);
+		}
+	close_host(&h);
+}
+
+static void cancels(void)
+{
+	struct kvslab_sched_opts opts = { .step_tokens = 16, .max_batch = 1 };
+	struct kvslab_sched_stat stat;
+	struct fake_host h;
+	struct fake_job j[5];
+	uint32_t i;
+
+	open_host(&h, &opts);
+	for (i = 0; i < 5; i++) {
+		job(&j[i], 40, 20);
+		fake_job_add(&j[i], &h);
+	}
+	kvslab_sched_cancel(h.sched, j[1].request);
+	ok(j[1].done && j[1].info.finish == KVSLAB_FINISH_CANCEL, "while waiting");
+	kvslab_sched_step(h.sched);
+	kvslab_sched_cancel(h.sched, j[0].request);
+	ok(j[0].done && !j[0].info.completion_tokens, "in the middle of its prompt");
+	for (i = 0; i < 5; i++)
+		kvslab_sched_step(h.sched);
+	kvslab_sched_cancel(h.sched, j[2].request);
+	ok(j[2].done && j[2].info.completion_tokens == 3, "in the middle of its answer");
+	kvslab_sched_cancel(h.sched, NULL);
+
+	/* in flight */
+	ok(sched_begin(h.sched) > 0, "a batch runs");
+	kvslab_sched_cancel(h.sched, j[3].request);
+	kvslab_sched_cancel(h.sched, j[3].request);
+	ok(!j[3].done, "while its batch runs it is not done yet");
+	kvslab_sched_cancel(h.sched, j[4].request);
+	ok(!j[4].done, "nor one that waits meanwhile");
+	ok(sched_begin(h.sched) == -EBUSY, "no second batch");
+	ok(sched_end(h.sched, true) == 0 && j[3].done && j[4].done, "both are at the end of the "
+								    "step");
+	kvslab_sched_stat(h.sched, &stat);
+	ok(stat.cancelled == 5 && !stat.running && !stat.waiting, "five were cancelled");
+	for (i = 0; i < 5; i++)
+		right(&j[i], "a cancelled one");
+	close_host(&h);
+}
+
+static void close_with_requests(void)
+{
+	struct kvslab_sched_opts opts = { .max_batch = 2 };
+	struct fake_host h;
+	struct fake_job j[4];
+	uint32_t i;
+
+	open_host(&h, &opts);
+	for (i = 0; i < 4; i++) {
+		job(&j[i], 40, 20);
+		fake_job_add(&j[i], &h);
+	}
+	kvslab_sched_step(h.sched);
+	sched_begin(h.sched);
+	kvslab_sched_close(h.sched);
+	for (i = 0; i < 4; i++) {
+		ok(j[i].done && j[i].info.finish == KVSLAB_FINISH_CANCEL, "closed while a batch "
+									  "runs");
+		right(&j[i], "it");
+	}
+	h.sched = NULL;
+	close_host(&h);
+}
+
+/* complete() that is not ready, and everything that may happen meanwhile. */
+static void asynchronous(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct fake_host h;
+	struct fake_job a, b, c;
+	uint32_t polls = 0;
+
+	open_host(&h, &none);
+	h.f.delay = 3;
+	job(&a, 40, 20);
+	job(&b, 30, 20);
+	job(&c, 0, 20);
+	fake_job_add(&a, &h);
+	ok(sched_begin(h.sched) == 40, "40 rows run");
+	ok(!fake_job_add(&b, &h), "another is added meanwhile");
+	ok(!fake_job_fork(&a, &c), "and a fork");
+	while (sched_end(h.sched, false) == -EAGAIN)
+		polls++;
+	ok(polls == 3 && a.n == 41, "the answer came at the fourth look");
+	ok(run_all(&h) == 0, "they end");
+	right(&a, "a");
+	right(&b, "b");
+	right(&c, "the fork");
+	close_host(&h);
+}
+
+static void forks(bool no_prefix)
+{
+	struct kvslab_sched_opts opts = { .no_prefix = no_prefix };
+	struct fake_host h;
+	struct fake_job a, early, late, same;
+	uint64_t rows;
+
+	open_host(&h, &opts);
+	job(&a, 40, 30);
+	fake_job_add(&a, &h);
+	job(&early, 0, 30);
+	early.sampling = (struct kvslab_sampling){ .temperature = 1, .seed = 7 };
+	ok(!fake_job_fork(&a, &early) && early.n_prompt == 40, "before the first step: a copy of "
+							       "the prompt");
+	while (a.n < 60)
+		kvslab_sched_step(h.sched);
+	job(&late, 0, 12);
+	late.sampling = (struct kvslab_sampling){ .temperature = 1, .seed = 8 };
+	job(&same, 0, 5);
+	rows = h.f.rows;
+	ok(!fake_job_fork(&a, &late) && !fake_job_fork(&a, &same), "in the middle of the answer");
+	ok(h.f.copies == 2, "each copied the one page that is not full");
+	kvslab_sched_step(h.sched);
+	ok(h.f.rows - rows == 4, "and goes on without computing anything again");
+	ok(run_all(&h) == 0 && late.info.cached_tokens == 59 && late.info.prompt_tokens == 60, "all"
+											       " en"
+											       "d");
+	ok(!memcmp(same.tokens, a.tokens, 65 * sizeof(uint32_t)), "the same sampling, the same "
+								  "answer");
+	right(&a, "parent");
+	right(&early, "early");
+	right(&late, "late");
+	right(&same, "same");
+	close_host(&h);
+}
+
+/* Order of arrival within a priority, higher ones first, also against what runs. */
+static void priorities(void)
+{
+	struct kvslab_sched_opts opts = { .max_batch = 2 };
+	struct fake_host h;
+	struct fake_job low[3], high;
+	uint32_t i;
+
+	open_host(&h, &opts);
+	for (i = 0; i < 3; i++) {
+		job(&low[i], 20, 30);
+		fake_job_add(&low[i], &h);
+	}
+	for (i = 0; i < 5; i++)
+		kvslab_sched_step(h.sched);
+	ok(low[0].n > 20 && low[1].n > 20 && low[2].n == 20, "the first two run");
+	job(&high, 20, 30);
+	high.priority = 3;
+	fake_job_add(&high, &h);
+	kvslab_sched_step(h.sched);
+	ok(high.n == 21 && low[0].n == 26 && low[1].n == 25, "a higher one takes the place of the "
+							     "younger");
+	ok(run_all(&h) == 0 && high.info.preemptions == 0 && low[1].info.preemptions == 1, "all "
+											   "end");
+	ok(low[1].info.t_last < low[2].info.t_first || low[1].info.t_first < low[2].info.t_first,
+	   "the preempted one went before the one that came later");
+	right(&high, "high");
+	for (i = 0; i < 3; i++)
+		right(&low[i], "low");
+
+	/* The same by pages: 30 of the 32 are taken by the low ones. */
+	job(&low[0], 15 * 16, 10);
+	job(&low[1], 15 * 16 - 1, 10);
+	fake_job_add(&low[0], &h);
+	fake_job_add(&low[1], &h);
+	kvslab_sched_step(h.sched);
+	job(&high, 10 * 16, 10);
+	high.priority = 1;
+	fake_job_add(&high, &h);
+	kvslab_sched_step(h.sched);
+	ok(high.n == 10 * 16 + 1 && low[0].n == 15 * 16 + 2 && low[1].n == 15 * 16, "a higher one "
+										    "takes the "
+										    "pages of the "
+										    "younger");
+	ok(run_all(&h) == 0, "all end");
+	right(&high, "high");
+	right(&low[0], "low");
+	right(&low[1], "low");
+	close_host(&h);
+}
+
+/* Another client has the memory: the reason is named, nothing hangs, and it goes on when there is
+ * room. */
+static void held_by_others(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct kvslab_pool *other;
+	struct kvslab_cache cache;
+	kvslab_handle pages[32];
+	struct fake_host h;
+	struct fake_job a;
+	int rc, i;
+
+	open_host(&h, &none);
+	if (kvslab_pool_share(h.pool, &other) || kvslab_cache_open(other, PAGE, &cache)) {
+		ok(0, "another client");
+		return;
+	}
+	ok(kvslab_alloc(other, cache.id, pages, 30, 0) == 30, "another client takes 30 of 32 "
+							      "pages");
+	job(&a, 40, 20);
+	ok(!fake_job_add(&a, &h), "a prompt of three pages");
+	ok(kvslab_sched_step(h.sched) == -EAGAIN, "cannot run");
+	ok(strstr(kvslab_sched_reason(h.sched), "30 pages private") != NULL, "because: %s",
+	   kvslab_sched_reason(h.sched));
+	ok(!kvslab_free(other, pages, 1) && kvslab_sched_step(h.sched) == 40, "with one page more "
+									      "it runs");
+	for (i = 0; i < 60 && (rc = kvslab_sched_step(h.sched)) > 0; i++)
+		;
+	ok(rc == -EAGAIN && a.n == 49, "until it needs a fourth");
+	{
+		struct kvslab_request_info info;
+
+		kvslab_request_info(a.request, &info);
+		ok(info.preemptions == 1, "and gives all back, lest two wait for each other");
+	}
+	ok(!kvslab_free(other, pages + 1, 29), "the other leaves");
+	for (i = 0; i < 100 && !a.done; i++)
+		kvslab_sched_step(h.sched);
+	right(&a, "it");
+	kvslab_pool_close(other);
+	close_host(&h);
+}
+
+int main(int argc, char **argv)
+{
+	seed = tap_seed(argc, argv);
+	refusals();
+	limits();
+	whole_prompt_found();
+	twins();
+	duplicates();
+	callbacks();
+	cancels();
+	close_with_requests();
+	asynchronous();
+	forks(false);
+	forks(true);
+	priorities();
+	held_by_others();
+	return done();
+}

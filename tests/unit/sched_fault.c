@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/*
+ * What goes wrong around the scheduler: pages refused, seals refused, an executor that fails rows,
+ * batches or to start, memory that runs out at each single allocation. What fails is told, the rest
+ * is right, nothing is left. The pool's calls and malloc are wrapped by the linker (mk/sched.mk).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/fake_jobs.h"
+#include "tests/lib/tap.h"
+
+static uint64_t seed;
+static uint32_t fail_alloc, fail_seal, fail_get, fail_lookup; /* chances in 1000 */
+static uint32_t failed_alloc, failed_seal, failed_get, failed_lookup;
+static bool armed; /* allocations are counted, and the one at fail_at fails */
+static uint32_t allocations, fail_at;
+
+int __real_kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pages, uint32_t n,
+			uint32_t flags);
+int __wrap_kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pages, uint32_t n,
+			uint32_t flags);
+int __real_kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n);
+int __wrap_kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n);
+int __real_kvslab_get(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
+int __wrap_kvslab_get(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
+int __real_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_hash *hashes,
+			 uint32_t n, kvslab_handle *pages);
+int __wrap_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_hash *hashes,
+			 uint32_t n, kvslab_handle *pages);
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+
+static bool chance(uint32_t of_1000, uint32_t *count)
+{
+	bool yes = of_1000 && rnd(&seed) % 1000 < of_1000;
+
+	*count += yes;
+	return yes;
+}
+
+int __wrap_kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pages, uint32_t n,
+			uint32_t flags)
+{
+	static const int errors[] = { -ENOSPC, -EDQUOT, -ENOMEM };
+
+	if (chance(fail_alloc, &failed_alloc))
+		return errors[rnd(&seed) % 3];
+	return __real_kvslab_alloc(pool, id, pages, n, flags);
+}
+
+int __wrap_kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n)
+{
+	if (chance(fail_seal, &failed_seal))
+		return -EBUSY;
+	return __real_kvslab_seal(pool, seals, n);
+}
+
+int __wrap_kvslab_get(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n)
+{
+	if (chance(fail_get, &failed_get))
+		return -EDQUOT;
+	return __real_kvslab_get(pool, pages, n);
+}
+
+int __wrap_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_hash *hashes,
+			 uint32_t n, kvslab_handle *pages)
+{
+	if (chance(fail_lookup, &failed_lookup))
+		return -ENOMEM;
+	return __real_kvslab_lookup(pool, id, hashes, n, pages);
+}
+
+static bool out_of_memory(void)
+{
+	return armed && ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return out_of_memory() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return out_of_memory() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	return out_of_memory() ? NULL : __real_realloc(p, n);
+}
+
+#define JOBS 600
+
+/* Every kind of failure at random. @permille of each is set by the caller. */
+static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t exec_fails)
+{
+	struct kvslab_geometry geo = fake_geometry(groups, 8, (32 << 10) / groups);
+	struct kvslab_sched_opts opts = { .step_tokens = 100, .no_prefix = no_prefix };
+	struct kvslab_sched_stat stat;
+	struct kvslab_pool *pool;
+	static struct fake_job jobs[JOBS];
+	static struct fake_host h;
+	uint32_t shared[100], added = 0, i, wrong = 0, errors = 0, again = 0, in_a_row = 0,
+			      refused = 0;
+	char why[200] = "";
+	int rc;
+
+	if (!ok(!kvslab_pool_open(&pool, "embedded:2M", NULL) &&
+			!fake_host_open(&h, pool, &geo, &opts, 0, 0),
+		"%s: opened", name))
+		return;
+	h.f.fail_run = h.f.fail_batch = h.f.fail_submit = exec_fails;
+	h.f.rng = rnd(&seed);
+	failed_alloc = failed_seal = failed_get = failed_lookup = 0;
+	for (i = 0; i < 100; i++)
+		shared[i] = (uint32_t)(rnd(&seed) % 1000);
+	do {
+		while (added < JOBS && rnd(&seed) % 3) {
+			struct fake_job *j = &jobs[added],
+					*parent = added ? &jobs[rnd(&seed) % added] : NULL;
+			bool forks = parent && parent->request && rnd(&seed) % 2;
+
+			fake_job_init(j, shared, forks ? 0 : (uint32_t)(rnd(&seed) % 100),
+				      forks ? 0 : 1 + (uint32_t)(rnd(&seed) % 60), &seed);
+			j->max_tokens = 1 + (uint32_t)(rnd(&seed) % 40);
+			added++;
+			rc = forks ? fake_job_fork(parent, j) : fake_job_add(j, &h);
+			if (rc) {
+				/* a fork may be refused where the pool refuses references: then it
+				 * never was */
+				refused++;
+				fake_job_free(j);
+				added--;
+			}
+		}
+		rc = kvslab_sched_step(h.sched);
+		in_a_row = rc == -EAGAIN ? in_a_row + 1 : 0;
+		again += rc == -EAGAIN;
+	} while ((rc > 0 || rc == -EAGAIN || added < JOBS) && in_a_row < 1000);
+	for (i = 0; i < added; i++) {
+		int err = jobs[i].info.error;
+
+		wrong += !fake_job_right(&jobs[i], why, sizeof(why));
+		if (jobs[i].info.finish != KVSLAB_FINISH_ERROR)
+			wrong += err != 0;
+		else
+			wrong += err != -EDOM && err != -EIO && err != -ENODEV;
+		errors += jobs[i].info.finish == KVSLAB_FINISH_ERROR;
+		fake_job_free(&jobs[i]);
+	}
+	kvslab_sched_stat(h.sched, &stat);
+	ok(added == JOBS && rc == 0 && !wrong, "%s: all end, %u wrong %s (last step %d)", name,
+	   wrong, why, rc);
+	ok(errors == stat.failed && errors == h.f.failed && !errors == !exec_fails,
+	   "%s: %u failed with the executor's error, of %llu", name, errors,
+	   (unsigned long long)h.f.failed);
+	ok(!h.f.faults, "%s: no fault %s", name, h.f.fault);
+	fail_alloc = fail_seal = fail_get = fail_lookup = 0;
+	ok(fake_pool_idle(h.pool, why, sizeof(why)), "%s: no page is held %s", name, why);
+	printf("# refused: %u allocations, %u seals, %u gets, %u lookups; %u forks refused, %u "
+	       "steps without rows\n",
+	       failed_alloc, failed_seal, failed_get, failed_lookup, refused, again);
+	fake_host_close(&h);
+}
+
+static void roomy(struct fake_job *j)
+{
+	j->cap = 1024;
+	j->tokens = __real_realloc(j->tokens, j->cap * sizeof(*j->tokens));
+	if (!j->tokens)
+		abort();
+}
+
+/* Everything once, with the @fail_at-th allocation failing. false: none failed any more. */
+static bool scarce(uint32_t at, uint32_t *bad, char *why, size_t n)
+{
+	struct kvslab_geometry geo = fake_geometry(2, 4, 4096);
+	struct kvslab_sched_opts opts = { .max_batch = 4 };
+	struct kvslab_kv_opts kv_opts = { .geometry = geo, .rope = &geo, .rope_size = 4 };
+	static struct fake_host h;
+	struct kvslab_pool *pool;
+	struct fake_job jobs[4];
+	bool taken[4] = { false };
+	uint32_t i;
+	int rc;
+
+	if (kvslab_pool_open(&pool, "embedded:2M", NULL))
+		abort();
+	memset(&h, 0, sizeof(h));
+	h.pool = pool;
+	fake_open(&h.f, &geo, 12345);
+	for (i = 0; i < 4; i++) {
+		fake_job_init(&jobs[i], NULL, 0, i == 3 ? 0 : 30, &seed);
+		jobs[i].max_tokens = 40;
+		jobs[i].n_stop = 1;
+		roomy(&jobs[i]);
+	}
+	allocations = 0;
+	fail_at = at;
+	armed = true;
+	rc = kvslab_kv_open(&h.kv, pool, &kv_opts);
+	opts.kv = h.kv;
+	opts.executor = &h.f.ex;
+	if (!rc)
+		rc = kvslab_sched_open(&h.sched, &opts);
+	if (rc) {
+		*bad += rc != -ENOMEM;
+		goto out;
+	}
+	for (i = 0; i < 3; i++) {
+		rc = fake_job_add(&jobs[i], &h);
+		taken[i] = !rc;
+		*bad += rc && rc != -ENOMEM;
+	}
+	for (i = 0; i < 3; i++)
+		kvslab_sched_step(h.sched);
+	if (jobs[0].request) {
+		rc = fake_job_fork(&jobs[0], &jobs[3]);
+		taken[3] = !rc;
+		*bad += rc && rc != -ENOMEM;
+	}
+	for (i = 0; i < 1000; i++) {
+		rc = kvslab_sched_step(h.sched);
+		if (rc <= 0 && rc != -EAGAIN)
+			break;
+	}
+	*bad += rc != 0;
+	armed = false;
+	for (i = 0; i < 4; i++) {
+		if (taken[i])
+			*bad += !fake_job_right(&jobs[i], why, n);
+		if (jobs[i].done && jobs[i].info.finish == KVSLAB_FINISH_ERROR)
+			*bad += jobs[i].info.error != -ENOMEM;
+	}
+	*bad += h.f.faults;
+	*bad += !fake_pool_idle(pool, why, n);
+out:
+	armed = false;
+	for (i = 0; i < 4; i++)
+		fake_job_free(&jobs[i]);
+	kvslab_sched_close(h.sched);
+	kvslab_kv_close(h.kv);
+	kvslab_pool_close(pool);
+	return allocations >= at;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t at = 1, bad = 0;
+	char why[200] = "";
+
+	seed = tap_seed(argc, argv);
+	fail_alloc = 60;
+	storm("pages refused", 1, false, 0);
+	fail_seal = 400;
+	storm("seals refused", 1, false, 0);
+	fail_seal = 900;
+	storm("most seals refused, 4 groups", 4, false, 0);
+	fail_seal = fail_get = 300;
+	storm("seals and references refused, no prefix", 2, true, 0);
+	fail_lookup = 100;
+	storm("lookups refused", 1, false, 0);
+	storm("executor failing", 1, false, 300);
+	fail_alloc = 60;
+	fail_seal = fail_get = fail_lookup = 100;
+	storm("all of it", 2, false, 200);
+	while (scarce(at, &bad, why, sizeof(why)))
+		at++;
+	ok(!bad && at > 30,
+	   "memory running out at each of %u allocations: told, and nothing lost (%u bad %s)",
+	   at - 1, bad, why);
+	return done();
+}
