@@ -374,7 +374,89 @@ static void close_with_requests(void)
 									  "runs");
 		right(&j[i], "it");
 	}
+	ok(!h.f.running, "the batch was waited for");
 	h.sched = NULL;
+	close_host(&h);
+}
+
+/* What may be in one step. */
+static void budgets(void)
+{
+	struct kvslab_sched_opts opts = { .step_tokens = 48, .chunk_tokens = 40 },
+				 few = { .step_tokens = 4 };
+	struct kvslab_sched_stat stat;
+	struct fake_host h;
+	struct fake_job a, b, c[8];
+	uint32_t i, most = 0, running = 0;
+	int rc;
+
+	open_host(&h, &opts);
+	job(&a, 100, 5);
+	job(&b, 20, 5);
+	fake_job_add(&a, &h);
+	ok(kvslab_sched_step(h.sched) == 40, "one prompt: a chunk");
+	fake_job_add(&b, &h);
+	ok(kvslab_sched_step(h.sched) == 48, "two: a chunk, and what is left of the step");
+	ok(kvslab_sched_step(h.sched) == 20 + 12, "the rest of both");
+	ok(kvslab_sched_step(h.sched) == 2, "both decode");
+	job(&c[0], 60, 1);
+	fake_job_add(&c[0], &h);
+	ok(kvslab_sched_step(h.sched) == 2 + 40, "they go on while a third is read");
+	ok(run_all(&h) == 0, "all end");
+	right(&a, "a");
+	right(&b, "b");
+	right(&c[0], "c");
+	close_host(&h);
+
+	open_host(&h, &few);
+	for (i = 0; i < 8; i++) {
+		job(&c[i], 3, 9);
+		fake_job_add(&c[i], &h);
+	}
+	while ((rc = kvslab_sched_step(h.sched)) > 0) {
+		kvslab_sched_stat(h.sched, &stat);
+		most = (uint32_t)rc > most ? (uint32_t)rc : most;
+		running = stat.running > running ? stat.running : running;
+	}
+	ok(most == 4 && running <= 4, "never more sequences than rows in a step");
+	for (i = 0; i < 8; i++)
+		right(&c[i], "one of many");
+	close_host(&h);
+}
+
+/* A request that is forked again and again does not keep the one out that waits. */
+static void forks_wait_their_turn(void)
+{
+	struct kvslab_sched_opts opts = { .max_batch = 2 };
+	struct fake_host h;
+	struct fake_job a, b, c, d, e;
+
+	open_host(&h, &opts);
+	job(&a, 20, 30);
+	job(&b, 20, 5);
+	job(&c, 20, 5);
+	fake_job_add(&a, &h);
+	fake_job_add(&b, &h);
+	fake_job_add(&c, &h);
+	while (!b.done)
+		kvslab_sched_step(h.sched);
+	job(&d, 0, 40);
+	ok(!fake_job_fork(&a, &d), "a fork while another waits and there is room");
+	kvslab_sched_step(h.sched);
+	ok(c.n == 21 && d.n == d.n_prompt, "the other is first");
+	job(&e, 0, 5);
+	e.priority = 1;
+	while (!c.done)
+		kvslab_sched_step(h.sched);
+	ok(!fake_job_fork(&a, &e), "a fork of higher priority");
+	kvslab_sched_step(h.sched);
+	ok(e.n == e.n_prompt + 1 && d.n == d.n_prompt, "need not wait");
+	ok(run_all(&h) == 0, "all end");
+	right(&a, "a");
+	right(&b, "b");
+	right(&c, "c");
+	right(&d, "d");
+	right(&e, "e");
 	close_host(&h);
 }
 
@@ -546,7 +628,9 @@ int main(int argc, char **argv)
 	callbacks();
 	cancels();
 	close_with_requests();
+	budgets();
 	asynchronous();
+	forks_wait_their_turn();
 	forks(false);
 	forks(true);
 	priorities();

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "runtime/sched/seq.h"
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
 
 static uint64_t seed;
 static uint32_t fail_alloc, fail_seal, fail_get, fail_lookup; /* chances in 1000 */
 static uint32_t failed_alloc, failed_seal, failed_get, failed_lookup;
+static kvslab_handle pinned; /* a page that cannot be sealed */
 static bool armed; /* allocations are counted, and the one at fail_at fails */
 static uint32_t allocations, fail_at;
 
@@ -55,8 +57,13 @@ int __wrap_kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pa
 
 int __wrap_kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n)
 {
+	uint32_t i;
+
 	if (chance(fail_seal, &failed_seal))
 		return -EBUSY;
+	for (i = 0; i < n; i++)
+		if (seals[i].page == pinned)
+			return -EBUSY;
 	return __real_kvslab_seal(pool, seals, n);
 }
 
@@ -169,6 +176,48 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 	fake_host_close(&h);
 }
 
+/* One page in the way: what is before it is sealed, the rest when the page is free again. */
+static void one_pinned(void)
+{
+	struct kvslab_geometry geo = fake_geometry(2, 4, 4096);
+	struct kvslab_kv_opts opts = { .geometry = geo };
+	struct kvslab_pool *pool;
+	struct kvslab_kv *kv;
+	struct kvslab_seq *seq, *child;
+	struct fake_exec f;
+	uint32_t tokens[40] = { 3, 1, 4, 1, 5 };
+
+	fake_open(&f, &geo, 1);
+	if (!ok(!kvslab_pool_open(&pool, "embedded:2M", NULL) &&
+			!kvslab_kv_open(&kv, pool, &opts) && !kvslab_seq_open(&seq, kv, NULL, 0),
+		"a sequence"))
+		return;
+	ok(!kvslab_seq_append(seq, tokens, 40) && !kvslab_seq_reserve(seq, 40) &&
+		   fake_compute(&f, seq, 0, 39),
+	   "39 tokens computed");
+	pinned = seq->pages[5 * 2 + 1];
+	ok(!kvslab_seq_commit(seq, 39), "committed with a page of block 5 pinned");
+	ok(kvslab_seq_sealed(seq) == 5 * 4 && kvslab_seq_committed(seq) == 39, "blocks 0 to 4 are "
+									       "sealed");
+	ok(kvslab_seq_pages_rw(seq, 0)[5] && kvslab_seq_pages_rw(seq, 1)[5], "block 5 stays "
+									     "private");
+	ok(!kvslab_seq_fork(seq, &child) && fake_check(&f, child, 39) &&
+		   kvslab_seq_sealed(child) == 20,
+	   "a fork copies what is not sealed");
+	pinned = 0;
+	ok(fake_compute(&f, seq, 39, 40) && !kvslab_seq_commit(seq, 40) &&
+		   kvslab_seq_sealed(seq) == 40,
+	   "the next commit seals them all");
+	ok(!kvslab_seq_commit(child, 39) && kvslab_seq_sealed(child) == 36 &&
+		   fake_check(&f, child, 39),
+	   "the fork's are then the same pages");
+	ok(!f.faults, "no fault %s", f.fault);
+	kvslab_seq_close(seq);
+	kvslab_seq_close(child);
+	kvslab_kv_close(kv);
+	kvslab_pool_close(pool);
+}
+
 static void roomy(struct fake_job *j)
 {
 	j->cap = 1024;
@@ -256,6 +305,7 @@ int main(int argc, char **argv)
 	char why[200] = "";
 
 	seed = tap_seed(argc, argv);
+	one_pinned();
 	fail_alloc = 60;
 	storm("pages refused", 1, false, 0);
 	fail_seal = 400;

@@ -259,6 +259,7 @@ static void long_sequence(void)
 	struct kvslab_pool *pool;
 	struct kvslab_kv *kv;
 	struct kvslab_seq *a, *b, *c;
+	struct kvslab_stat before, after;
 	struct fake_exec f;
 	uint32_t tokens[1500], i;
 
@@ -278,6 +279,13 @@ static void long_sequence(void)
 	   "4500 pages sealed at once");
 	ok(kvslab_seq_match(b) == 1400 && fake_check(&f, b, 1400), "4200 pages found");
 	ok(!kvslab_seq_fork(a, &c) && fake_check(&f, c, 1500), "4500 pages shared by a fork");
+	kvslab_stat(pool, &before);
+	ok(kvslab_seq_reserve(c, 6000) == -ENOSPC, "18000 pages are more than there are");
+	kvslab_stat(pool, &after);
+	ok(after.private_pages == before.private_pages && kvslab_seq_allocated(c) == 1500, "and "
+											   "none "
+											   "is "
+											   "taken");
 	ok(!f.faults, "no fault %s", f.fault);
 	kvslab_seq_close(a);
 	kvslab_seq_close(b);
