@@ -4,7 +4,7 @@
 
     break_model.py MODEL OUT text OLD NEW     the first OLD becomes NEW, of the same length
     break_model.py MODEL OUT type NAME N      tensor NAME gets the type number N
-    break_model.py MODEL OUT huge             weights of 768 GiB, as a file with holes"""
+    break_model.py MODEL OUT huge             weights of 96 GiB, as a file with holes"""
 
 import pathlib
 import struct
@@ -29,16 +29,16 @@ def huge(path, out):
 
     reader = gguf.GGUFReader(path)
     w = gguf.GGUFWriter(out, "llama")
-    ffn = 1 << 30
+    ffn, layers = 1 << 17, 1024
+    changed = {"llama.feed_forward_length": ffn, "llama.block_count": layers}
     for key, field in reader.fields.items():
         if key.startswith("GGUF.") or key == "general.architecture":
             continue
-        value = ffn if key == "llama.feed_forward_length" else field.contents()
         kind = field.types[0]
         if kind == gguf.GGUFValueType.ARRAY:
-            w.add_array(key, value)
+            w.add_array(key, field.contents())
         else:
-            w.add_key_value(key, value, kind)
+            w.add_key_value(key, changed.get(key, field.contents()), kind)
     size = 0
     for t in reader.tensors:
         shape = [int(n) for n in t.shape]
@@ -49,8 +49,10 @@ def huge(path, out):
         count = 4
         for n in shape:
             count *= n
-        w.add_tensor_info(t.name, tuple(reversed(shape)), np.dtype("float32"), count)
-        size += (count + 31) // 32 * 32
+        names = [t.name.replace("blk.0.", f"blk.{i}.") for i in range(layers)] if t.name.startswith("blk.") else [t.name]
+        for name in names:
+            w.add_tensor_info(name, tuple(reversed(shape)), np.dtype("float32"), count)
+            size += (count + 31) // 32 * 32
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_ti_data_to_file()
