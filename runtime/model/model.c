@@ -249,6 +249,7 @@ static int back(struct loader *l)
 	if (l->bytes > memory)
 		return model_fail(l->e, -ENOMEM, "the weights need %.1f GiB, this machine has %.1f GiB of memory; use a smaller model or a smaller tensor type",
 				  (double)l->bytes / (1 << 30), (double)memory / (1 << 30));
+	gguf_digest(l->g, l->m->digest); /* reads the whole file: not before we know that it fits */
 	base = mmap(NULL, size + HUGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED)
 		return model_fail(l->e, -ENOMEM, "no address space for %.1f GiB of weights: raise the limit (ulimit -v) or use a smaller model",
@@ -308,7 +309,6 @@ int model_open(struct model **out, struct gguf *g, struct model_error *e)
 	}
 	if ((r = refuse_rest(&l)))
 		goto fail;
-	gguf_digest(g, m->digest);
 	r = back(&l);
 	if (r)
 		goto fail;

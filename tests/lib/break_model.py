@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 """Copies a GGUF file with one thing wrong with it.
 
-    break_model.py MODEL OUT text OLD NEW     the first OLD becomes NEW, of the same length
+    break_model.py MODEL OUT text OLD NEW     every OLD becomes NEW, of the same length
     break_model.py MODEL OUT type NAME N      tensor NAME gets the type number N
     break_model.py MODEL OUT huge             weights of 96 GiB, as a file with holes"""
 
@@ -13,7 +13,7 @@ import sys
 
 def replace(data, old, new):
     assert len(old) == len(new) and old in data, old
-    return data.replace(old, new, 1)
+    return data.replace(old, new)
 
 
 def retype(data, name, number):

@@ -102,8 +102,6 @@ broken $bpe "$bad" type blk.0.ffn_up.weight 77
 fails 'blk.0.ffn_up.weight' "a tensor type that nobody knows" -- "${run_it[@]}" "$bad"
 fails 'template' "a chat without a template in the file" -- "$kvslab" run --chat -p x -m $spm
 broken $bpe "$bad" text '<|im_start|>' '<|turn_now|>'
-broken "$bad" "$bad" text "{{ '<|im_start|>" "{{ '<|turn_now|>"
-broken "$bad" "$bad" text "{{ '<|im_start|>assist" "{{ '<|turn_now|>assist"
 fails 'template' "a chat template that is not known" -- "$kvslab" run --chat -p x -m "$bad"
 if broken $bpe "$bad" huge 2>/dev/null; then
 	fails 'memory' "a model larger than memory" -- timeout 20 "${run_it[@]}" "$bad"
