@@ -39,7 +39,7 @@ $letter Question: What are the names of the two goats?
 What is the capital of France, and what is it known for?
 $letter Question: What did the captain of the Marigold give to Edmund?
 Write two sentences about the sea.
-$letter Question: Why must everything be painted twice a year?
+$letter Question: How many ships did Edmund count last Tuesday?
 Explain to a child why the sky is blue.
 $letter Question: Summarise the letter in one sentence.
 Give me three tips for learning a new language.
@@ -47,7 +47,7 @@ TEXT
 
 say "eight chats in one batch; each answer is shown when it is complete"
 echo
-"$kvslab" run -m "$model" --chat -f "$tmp/prompts" -n 96 --json="$tmp/answers"
+"$kvslab" run -m "$model" --chat -f "$tmp/prompts" -n 96 --temp 0 --json="$tmp/answers"
 
 python3 - "$tmp/answers" <<'PY'
 import json

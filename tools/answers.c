@@ -7,7 +7,10 @@
 
 #include "msg.h"
 
-#define HEADER_BYTES 72 /* of a prompt, in the line above its answer */
+/* Of a prompt, in the line above its answer: a longer one is shown by its beginning and its end. */
+#define HEADER_BYTES 76
+#define HEADER_END 44
+#define HEADER_WORD 12
 
 static const char *const finish_names[] = {
 	[KVSLAB_FINISH_NONE] = "error",	    [KVSLAB_FINISH_STOP] = "stop",   [KVSLAB_FINISH_LENGTH] = "length",
@@ -80,24 +83,47 @@ int answer_token(struct answers *as, struct answer *a, uint32_t id)
 	return 0;
 }
 
+/* A place near @at to cut a text: after a space if there is one, else between two characters. */
+static size_t cut(const char *s, size_t at)
+{
+	size_t i;
+
+	for (i = at; i && at - i < HEADER_WORD; i--)
+		if (s[i - 1] == ' ')
+			return i;
+	for (i = at; i && ((unsigned char)s[i] & 0xc0) == 0x80; i--)
+		;
+	return i;
+}
+
+/* Prints "[index] prompt" on one line. */
+static void print_header(struct answers *as, const struct answer *a)
+{
+	const char *s = a->prompt->text;
+	size_t n = 0, end = a->prompt->n, tail;
+
+	while (n < end && s[n] != '\n')
+		n++;
+	end = n;
+	tail = end;
+	if (end > HEADER_BYTES) {
+		n = cut(s, HEADER_BYTES - HEADER_END);
+		tail = cut(s, end - HEADER_END);
+	}
+	if (!as->broken && out_text("[%zu] %.*s%s%.*s%s\n", a->index, (int)n, s, tail < end ? "... " : "",
+				    (int)(end - tail), s + tail, end < a->prompt->n ? " ..." : ""))
+		as->broken = true;
+}
+
 static void print_text(struct answers *as, const struct answer *a, size_t tail)
 {
-	const struct prompt *p = a->prompt;
-	size_t n = 0, len;
-
 	if (as->format == ANSWER_STREAM) {
 		print_bytes(as, a->text + a->n - tail, tail);
 		print_bytes(as, "\n", 1);
 		return;
 	}
-	if (as->n > 1) {
-		while (n < p->n && p->text[n] != '\n' && n < HEADER_BYTES) {
-			len = utf8_char(p->text + n, p->n - n);
-			n += len ? len : 1;
-		}
-		if (!as->broken && out_text("[%zu] %.*s%s\n", a->index, (int)n, p->text, n < p->n ? "..." : ""))
-			as->broken = true;
-	}
+	if (as->n > 1)
+		print_header(as, a);
 	print_bytes(as, a->text, a->n);
 	print_bytes(as, "\n\n", as->n > 1 ? 2 : 1);
 }
