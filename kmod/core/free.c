@@ -116,12 +116,12 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 	share->nr_private -= left;
 	share->frees += left;
 	record->nr_private -= left;
-	if (full) {
+	if (!record->nr_private && !record->nr_sealing) {
+		kvc_settle(client, record, op);
+	} else if (full) {
 		kvc_list_unlink(&record->node);
 		kvc_list_add(&record->node, &share->room);
 	}
-	if (!record->nr_private)
-		kvc_settle(client, record, op);
 }
 
 /* [3] held. Pages of own slabs return to their rings. Returns whether others wait to leave. */
