@@ -23,6 +23,7 @@ struct kvc_record *kvc_record_get(struct kvc_client *client, struct kvc_slab *sl
 	memset(record, 0, sizeof(struct kvc_table));
 	record->slab = slab;
 	record->client = client;
+	record->extent = slab->extent;
 	record->pages = slab->pages;
 	record->cache = slab->cache->id;
 	kvc_list_add(&record->node, &client->share[record->cache].guest);
@@ -35,10 +36,11 @@ static bool empty(const struct kvc_record *record)
 	return !record->nr_private && !record->nr_sealing && !record->nr_refd;
 }
 
+/* The slab of an empty record may be gone already. */
 static void forget(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op)
 {
 	kvc_list_unlink(&record->node);
-	client->map[record->slab->extent] = NULL;
+	client->map[record->extent] = NULL;
 	kvc_table_free(op, record);
 }
 
@@ -76,7 +78,7 @@ void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc
 {
 	struct kvc_share *share = &client->share[record->cache];
 	struct kvc_slab *slab = record->slab;
-	struct kvc_cache *cache = slab->cache;
+	struct kvc_cache *cache;
 
 	if (!record->owner) {
 		if (empty(record))
@@ -85,6 +87,7 @@ void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc
 	}
 	if (record->nr_private || record->nr_sealing)
 		return;
+	cache = slab->cache;
 	if (slab->nr_free == slab->pages && share->nr_spares < share->spares_max) {
 		share->nr_spares++;
 		kvc_list_unlink(&record->node);

@@ -109,8 +109,9 @@ struct kvc_slab {
 /* What a client holds in a slab, or that it owns it. All [3] of the client. */
 struct kvc_record {
 	struct kvc_list node; /* in the client's room, full or guest */
-	struct kvc_slab *slab;
+	struct kvc_slab *slab; /* which stays while this record says that the client holds or owns something */
 	struct kvc_client *client;
+	u32 extent;
 	u16 pages;
 	u16 nr_private; /* HELD_PRIVATE and HELD_LEAVING */
 	u16 nr_sealing;

