@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 	struct worker *w;
 	u32 i;
 
-	s.rounds = argc > 2 ? atoi(argv[2]) : 60;
+	s.rounds = argc > 2 ? atoi(argv[2]) : getenv("KVSLAB_LONG") ? 6000 : 60;
 	core_arena(&s.env, 0, EXTENTS);
 	s.pool = core_pool(&s.env, 2, EXTENTS, NULL);
 	core_cache(s.pool, sizes[0]);
