@@ -29,7 +29,7 @@ BOUND_FLOAT, BOUND_F16_KV, BOUND_QUANTISED = 1e-5, 2e-3, 5e-3
 def real_model():
     """The path, or None."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for path in (os.environ.get("KVSLAB_TEST_MODEL"), os.environ.get("KVSLAB_MODEL"), f"{cache}/kvslab/{REAL}"):
+    for path in (os.environ.get("KVSLAB_TEST_MODEL"), f"{cache}/kvslab/{REAL}"):
         if path and os.path.exists(path):
             return path
     return None
