@@ -19,10 +19,12 @@ CFLAGS += -std=gnu11 $(OPT) -g $(WARN) -fPIC -ffp-contract=off -pthread \
 	  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
+LIBS_TOOL = $(call pkg,--libs,$(DEPS_TOOL)) $(LIBS_HTTP) -lm
 
 lib_src := $(wildcard kmod/core/*.c runtime/pool/*.c runtime/sched/*.c runtime/loop/*.c)
 kern_src := $(wildcard kernels/*.c kernels/cpu/*.c)
 model_src := $(wildcard runtime/model/*.c)
+serve_src := $(wildcard runtime/serve/*.c)
 tool_src := $(wildcard tools/*.c)
 testlib_src := $(wildcard tests/lib/*.c)
 unit_src := $(wildcard tests/unit/*.c)
@@ -30,7 +32,7 @@ bench_src := $(wildcard tests/bench/*.c)
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 lib_obj := $(call obj,$(lib_src))
-inner_obj := $(call obj,$(kern_src) $(model_src))
+inner_obj := $(call obj,$(kern_src) $(model_src) $(serve_src))
 all_obj := $(lib_obj) $(inner_obj) $(call obj,$(tool_src) $(testlib_src) $(unit_src) $(bench_src))
 units := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(unit_src))
 
@@ -67,7 +69,7 @@ $(BUILD)/libkvslab.so: $(lib_obj) runtime/libkvslab.map
 		-Wl,--no-undefined -o $@ $(lib_obj) $(call pkg,--libs,$(DEPS_LIB))
 
 $(BUILD)/kvslab: $(call obj,$(tool_src)) $(BUILD)/libinner.a $(BUILD)/libkvslab.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_TOOL)
 
 $(BUILD)/libtest.a: $(call obj,$(testlib_src))
 	@rm -f $@
@@ -75,7 +77,7 @@ $(BUILD)/libtest.a: $(call obj,$(testlib_src))
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libtest.a $(BUILD)/libinner.a $(BUILD)/libkvslab.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_TOOL)
 
 clean: ## remove what was built
 	rm -rf build build-*

@@ -25,6 +25,6 @@ $(MODELS)/.made: tests/ref/make_models.py tests/ref/vocab.py tests/data/text.txt
 
 $(BUILD)/drivers/%: $(BUILD)/obj/tests/drivers/%.o $(BUILD)/libtest.a $(BUILD)/libinner.a $(BUILD)/libkvslab.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(call pkg,--libs,$(DEPS_TOOL)) -lm
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_TOOL)
 
 -include $(patsubst tests/drivers/%.c,$(BUILD)/obj/tests/drivers/%.d,$(wildcard tests/drivers/*.c))

@@ -25,6 +25,7 @@ need() { # need PACKAGE COMMAND...: PACKAGE is missing if COMMAND fails
 }
 have() { command -v "$1"; }
 header() { echo "#include <$1>" | gcc -E -x c -; }
+http_header() { header llhttp.h || header http_parser.h; } # the one has followed the other
 library() { pkg-config --exists "$1"; }
 
 look() {
@@ -37,6 +38,11 @@ look() {
 	need liburing-dev library liburing
 	need libpcre2-dev library libpcre2-8
 	need libjansson-dev library jansson
+	if grep -qs 'VERSION_ID="12"' /etc/os-release; then
+		need libhttp-parser-dev http_header
+	else
+		need libllhttp-dev http_header
+	fi
 	[ "$level" = build ] && return
 	need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
 	need python3 have python3

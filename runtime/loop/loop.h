@@ -98,6 +98,7 @@ struct loop_listener {
 	struct loop_source source;
 	struct loop_op accept;
 	struct loop_timer rest;
+	void *owner; /* the caller's, as are the next two */
 	void (*accepted)(struct loop_listener *l, int fd); /* the caller's now; or a negative errno */
 	void (*closed)(struct loop_listener *l);
 };
