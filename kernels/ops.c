@@ -14,10 +14,19 @@ static bool cpu_has_avx2(void)
 	       __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
+static bool cpu_has_avxvnni(void)
+{
+	unsigned int a, b, c, d;
+
+	return cpu_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 4;
+}
+
 const struct kern_ops *kern_ops_get(const char *name)
 {
 	bool best = !strcmp(name, "auto");
 
+	if ((best || !strcmp(name, "avxvnni")) && cpu_has_avxvnni())
+		return &kern_ops_avxvnni;
 	if ((best || !strcmp(name, "avx2")) && cpu_has_avx2())
 		return &kern_ops_avx2;
 	return best || !strcmp(name, "c") ? &kern_ops_c : NULL;

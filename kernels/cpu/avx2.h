@@ -99,6 +99,8 @@ INLINE float max8(__m256 a)
 
 void avx2_product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
 			    uint32_t n, float *y, size_t ldy);
+void avx2_vnni_product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
+				 uint32_t n, float *y, size_t ldy);
 void avx2_product_float(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
 			uint32_t n, float *y, size_t ldy);
 void avx2_append(const struct kern_append *a, uint32_t i0, uint32_t i1);

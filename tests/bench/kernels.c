@@ -123,7 +123,7 @@ static void bench_products(size_t mib)
 	char *data = room((mib << 20) + (8u << 20));
 	float *x = random_floats(TOKENS * COLS), *y = random_floats((size_t)TOKENS * ROWS);
 	struct kern_act a = { .f = x, .cols = COLS, .ld = COLS };
-	volatile uint64_t sink = 0;
+	uint64_t sink = 0;
 	size_t i, k, n, size;
 	int r, t;
 
@@ -166,6 +166,7 @@ static void bench_products(size_t mib)
 		printf("\n");
 		free(w);
 	}
+	__asm__ volatile("" : : "r"(sink));
 	free(data), free(x), free(y), free(a.q), free(a.d), free(a.s);
 }
 

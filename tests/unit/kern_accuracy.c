@@ -330,7 +330,7 @@ static int run(int times, int (*test)(void))
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "c", "avx2" };
+	static const char *const impl[] = { "c", "avx2", "avxvnni" };
 	unsigned int k, i, good;
 
 	seed = tap_seed(argc, argv);

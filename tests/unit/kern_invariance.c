@@ -103,7 +103,7 @@ static int attention(void)
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "c", "avx2" };
+	static const char *const impl[] = { "c", "avx2", "avxvnni" };
 	unsigned int k, i;
 	int times, good;
 
