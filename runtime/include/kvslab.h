@@ -192,7 +192,8 @@ int kvslab_geometry_init(struct kvslab_geometry *geometry);
 
 /* ---- sequences ---- */
 
-/* What the sequences of one model in one pool share: cache, geometry and the root of the hash chain. */
+/* What the sequences of one model in one pool share: cache, geometry and the root of the hash chain. A kv, its
+ * sequences, its scheduler and its client of the pool are used by one thread at a time. */
 struct kvslab_kv;
 
 struct kvslab_kv_opts {
@@ -202,7 +203,8 @@ struct kvslab_kv_opts {
 	size_t rope_size;
 };
 
-/* The pool must outlive it. */
+/* The pool must outlive it, and it its sequences. -EINVAL: a geometry whose numbers contradict each other; -ENOMEM, and
+ * what kvslab_cache_open says. */
 int kvslab_kv_open(struct kvslab_kv **kv, struct kvslab_pool *pool, const struct kvslab_kv_opts *opts);
 void kvslab_kv_close(struct kvslab_kv *kv);
 const struct kvslab_geometry *kvslab_kv_geometry(const struct kvslab_kv *kv);
@@ -211,7 +213,8 @@ struct kvslab_seq;
 
 /*
  * A sequence: tokens [0, length) known, [0, allocated) with a page, [0, committed) computed and in it;
- * committed <= allocated always. Full committed blocks are sealed as they fill. @salt separates prefixes of
+ * committed <= allocated always, and both are 0 without pages; allocated is a multiple of page_tokens and may exceed
+ * length. Full committed blocks are sealed as they fill. @salt separates prefixes of
  * those who must not see each other's timing; may be NULL.
  */
 int kvslab_seq_open(struct kvslab_seq **seq, struct kvslab_kv *kv, const void *salt, size_t salt_size);
@@ -227,21 +230,24 @@ const uint32_t *kvslab_seq_tokens(const struct kvslab_seq *seq);
 const void *const *kvslab_seq_pages_ro(const struct kvslab_seq *seq, uint32_t group);
 void *const *kvslab_seq_pages_rw(const struct kvslab_seq *seq, uint32_t group);
 
-int kvslab_seq_append(struct kvslab_seq *seq, const uint32_t *tokens, uint32_t n); /* -ENOMEM */
-/* On a sequence without pages: take over the longest run of whole blocks of its tokens that the pool has.
- * Returns the tokens found; committed and allocated become that. */
+int kvslab_seq_append(struct kvslab_seq *seq, const uint32_t *tokens, uint32_t n); /* -ENOMEM, -EINVAL */
+/* On a sequence without pages (else -EINVAL): take over the longest run of whole blocks of its tokens that the pool
+ * has. Returns the tokens found; committed and allocated become that. All tokens may be found: to have logits of the
+ * last one compute it again, with KVSLAB_ROW_STORED. */
 int kvslab_seq_match(struct kvslab_seq *seq);
 /* Pages for the first @tokens tokens. All or nothing: -ENOSPC, -EDQUOT, -ENOMEM. */
 int kvslab_seq_reserve(struct kvslab_seq *seq, uint32_t tokens);
-/* The first @tokens tokens are now in the pages; seals the blocks that became full. -EINVAL: beyond allocated
- * or length. */
+/* The first @tokens tokens are now in the pages; seals the blocks that became full. Pages in the tables may then be
+ * others, with the same content. A block that the pool cannot seal for now (-EBUSY, -ENOMEM, -ENOSPC, -EDQUOT) stays
+ * private and is tried again at the next commit; that is no error. -EINVAL: beyond allocated or length. */
 int kvslab_seq_commit(struct kvslab_seq *seq, uint32_t tokens);
-/* Forget tokens from @tokens on. Within a sealed block its page is copied so that it can be written again;
- * without room for the copy, committed falls to the block's start. */
+/* Forget tokens from @tokens on, and give back the blocks behind. Within a sealed block its page is copied so that it
+ * can be written again; without room for the copy, committed falls to the block's start. -EINVAL: beyond length. */
 int kvslab_seq_truncate(struct kvslab_seq *seq, uint32_t tokens);
 /* Give all pages back, keep the tokens: committed = allocated = 0. */
 void kvslab_seq_release(struct kvslab_seq *seq);
-/* A second sequence with the same tokens. Sealed blocks are shared, the last partial one is copied. -ENOSPC. */
+/* A second sequence with the same tokens, committed as far. Sealed blocks are shared, private ones (the last partial
+ * one, as a rule) are copied. -ENOSPC, -EDQUOT, -ENOMEM. */
 int kvslab_seq_fork(struct kvslab_seq *seq, struct kvslab_seq **child);
 
 /* ---- executor ---- */
@@ -329,8 +335,8 @@ struct kvslab_request_opts {
 	struct kvslab_sampling sampling;
 	const void *salt;
 	size_t salt_size;
-	/* Called from kvslab_sched_step (on_done also from cancel and close), in the caller's thread. They may add
-	 * and cancel requests; not step or close the scheduler. */
+	/* Called from kvslab_sched_step (on_done also from cancel and close), in the caller's thread. They may add,
+	 * fork and cancel requests, in on_done also fork the one that ended; not step (-EBUSY) or close the scheduler. */
 	void (*on_token)(struct kvslab_request *request, uint32_t token, float logprob, void *data);
 	void (*on_done)(struct kvslab_request *request, void *data); /* the last call; request is gone after it */
 	void *data;
@@ -339,7 +345,8 @@ struct kvslab_request_opts {
 struct kvslab_request_info {
 	enum kvslab_finish finish;
 	int error; /* negative errno with FINISH_ERROR */
-	uint32_t prompt_tokens, cached_tokens, completion_tokens;
+	uint32_t prompt_tokens, completion_tokens;
+	uint32_t cached_tokens; /* of the prompt: not computed, at its first admission */
 	uint32_t preemptions;
 	uint64_t t_added, t_first, t_last; /* CLOCK_MONOTONIC ns; t_first, t_last of the tokens, 0: none yet */
 };
@@ -353,17 +360,27 @@ struct kvslab_sched_opts {
 	bool no_prefix; /* do not look prefixes up (nor find them) */
 };
 
+/* kv and executor must outlive it. max_batch is lowered to the executor's runs and to the rows of a step, since each
+ * running sequence has a row in each. -EBUSY: kv has a scheduler already; -EINVAL: the executor is of another model;
+ * -ENOMEM. */
 int kvslab_sched_open(struct kvslab_sched **sched, const struct kvslab_sched_opts *opts);
-/* Cancels what is left. */
+/* Waits for the executor, cancels what is left. */
 void kvslab_sched_close(struct kvslab_sched *sched);
-/* -EINVAL: empty prompt, id beyond the vocabulary; -EMSGSIZE: prompt longer than the context; -EFBIG: it could never
- * fit into the pool, even alone. */
+/*
+ * -EINVAL: empty prompt, id beyond the vocabulary; -EMSGSIZE: prompt longer than the context; -EFBIG: the prompt could
+ * never fit into the pool, even alone; -ESHUTDOWN: the scheduler is closing; -ENOMEM. max_tokens is not counted: an
+ * answer that outgrows the context, or the pool with nobody else in it, ends with FINISH_LENGTH there. @request may
+ * be NULL.
+ */
 int kvslab_sched_add(struct kvslab_sched *sched, const struct kvslab_request_opts *opts,
 		     struct kvslab_request **request);
-/* In any state; on_done follows before it returns, or at the end of the step that is running. */
+/* In any state. on_done follows before it returns; from a callback, after that; while a batch with it runs, at the end of
+ * the step. */
 void kvslab_sched_cancel(struct kvslab_sched *sched, struct kvslab_request *request);
-/* A second request that goes on from where @request is, with its own sampling, limit and callbacks (opts' tokens
- * are ignored). It shares the pages. Before the first token it starts as a copy of the prompt. */
+/* A second request that goes on from where @request is, with its own sampling, limit and callbacks (opts' tokens and salt
+ * are ignored): what @request has so far is its prompt. It shares the pages and runs at once if there is a place and
+ * nobody waits before it, else it waits in its turn. Before the first token it starts as a copy of the prompt. Errors
+ * as kvslab_sched_add. */
 int kvslab_sched_fork(struct kvslab_sched *sched, struct kvslab_request *request,
 		      const struct kvslab_request_opts *opts, struct kvslab_request **child);
 /*
@@ -378,7 +395,7 @@ const uint32_t *kvslab_request_tokens(const struct kvslab_request *request, uint
 struct kvslab_sched_stat {
 	uint64_t steps, rows, prefill_rows, decode_rows;
 	uint64_t preemptions, finished, cancelled, failed;
-	uint64_t prefix_queries, prefix_hits; /* tokens */
+	uint64_t prefix_queries, prefix_hits; /* tokens, at the first admission of each request */
 	uint32_t running, waiting;
 	uint64_t allocated_tokens, unused_tokens; /* of running sequences; internal waste is their ratio */
 };

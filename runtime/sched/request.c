@@ -132,7 +132,7 @@ int kvslab_sched_fork(struct kvslab_sched *s, struct kvslab_request *parent,
 	uint32_t capacity;
 	int rc;
 
-	if (!s || !parent || parent->sched != s || parent->state == REQUEST_DONE)
+	if (!s || !parent || parent->sched != s)
 		return -EINVAL;
 	rc = check_opts(s, o);
 	if (rc < 0)

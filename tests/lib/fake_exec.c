@@ -274,6 +274,7 @@ static void run_one(struct fake_exec *f, struct kvslab_run *run)
 
 static void run_batch(struct fake_exec *f, struct kvslab_batch *b)
 {
+	uint64_t failed = f->failed;
 	uint32_t i;
 
 	check_writers(f, b);
@@ -284,7 +285,7 @@ static void run_batch(struct fake_exec *f, struct kvslab_batch *b)
 	f->batches++;
 	if (chance(f, f->fail_batch)) {
 		b->error = -EIO;
-		f->failed += b->n_runs;
+		f->failed = failed + b->n_runs;
 	}
 }
 

@@ -313,6 +313,41 @@ static void callbacks(void)
 	close_host(&h);
 }
 
+static void continue_it(struct fake_job *j, bool is_done, void *data)
+{
+	struct meddler *m = data;
+
+	if (!is_done)
+		return;
+	j->request = m->self->request; /* it is gone only after this */
+	m->rc = fake_job_fork(j, m->spawn);
+	j->request = NULL;
+}
+
+/* In on_done the request is still there to be forked: so an answer that max_tokens ended goes on.
+ */
+static void fork_of_ended(void)
+{
+	struct kvslab_sched_opts none = { 0 };
+	struct fake_host h;
+	struct fake_job a, b, keep;
+	struct meddler m = { .h = &h, .self = &keep, .spawn = &b };
+
+	open_host(&h, &none);
+	job(&a, 40, 20);
+	job(&b, 0, 20);
+	a.event = continue_it;
+	a.data = &m;
+	fake_job_add(&a, &h);
+	keep.request = a.request;
+	ok(run_all(&h) == 0 && !m.rc && b.n_prompt == 60 && b.n == 80, "twenty tokens, and twenty "
+								       "more");
+	ok(b.info.cached_tokens == 48, "on the pages that stayed");
+	right(&a, "a");
+	right(&b, "b");
+	close_host(&h);
+}
+
 static void cancels(void)
 {
 	struct kvslab_sched_opts opts = { .step_tokens = 16, .max_batch = 1 };
@@ -626,6 +661,7 @@ int main(int argc, char **argv)
 	twins();
 	duplicates();
 	callbacks();
+	fork_of_ended();
 	cancels();
 	close_with_requests();
 	budgets();

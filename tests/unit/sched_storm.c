@@ -93,8 +93,17 @@ static void fork_one(struct storm *w)
 	settle(w, j);
 	w->added++;
 	w->forked++;
-	if (fake_job_fork(parent, j))
+	switch (fake_job_fork(parent, j)) {
+	case 0:
+		return;
+	case -EFBIG: /* forks of forks of forks outgrow the pool */
+		break;
+	default:
 		w->refused++;
+	}
+	fake_job_free(j);
+	w->added--;
+	w->forked--;
 }
 
 static void cancel_one(struct storm *w)
@@ -205,7 +214,7 @@ static void run(const struct setting *set, uint64_t seed)
 		steps++;
 		for (i = below(&w, 3); i; i--)
 			meddle(&w);
-	} while ((rc > 0 || w.done < w.added || w.added < JOBS) && again < 1000);
+	} while (rc > 0 || w.added < JOBS || (rc == -EAGAIN && again < 1000));
 	w.closing = true;
 	for (i = 0; i < w.added; i++) {
 		struct fake_job *j = &w.jobs[i];
