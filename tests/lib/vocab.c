@@ -142,7 +142,7 @@ void vocab_spm(struct gguf_write *w, bool bytes)
 		{ "\xe2\x96\x81", -20, 1 }, { "a", -21, 1 }, { "b", -22, 1 }, { "c", -23, 1 }, { "<", -24, 1 }, { "s", -25, 1 },
 		{ ">", -26, 1 }, { "s>", -1, 1 }, { "ab", -2, 1 }, { "bc", -1.5f, 1 }, { "abc", -3, 1 },
 		{ "\xe2\x96\x81" "a", -4, 1 }, { "\xe2\x96\x81\xe2\x96\x81", -5, 1 }, { "\xc3\xa9", -6, 1 }, { "[user]", 0, 4 },
-		{ "\xe2\x96\x81" "ab", -2, 1 }, { "\n", -30, 1 },
+		{ "\xe2\x96\x81" "ab", -2, 1 }, { "\n", -30, 1 }, { "sb", -1.5f, 1 },
 	};
 	const int n = sizeof(piece) / sizeof(piece[0]), total = n + (bytes ? 256 : 0);
 	int32_t type;

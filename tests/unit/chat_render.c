@@ -193,6 +193,10 @@ static void test_roles(void)
 		   e.text);
 	}
 	chat_close(c);
+	if (!ok(!open_text(&c, "<|im_start|>system\none<|im_end|>{{ x }}<|im_start|>system\ntwo<|im_end|>", &e), "two defaults"))
+		return;
+	ok(chat_system(c).n == 3 && !memcmp(chat_system(c).s, "one", 3), "the first one counts");
+	chat_close(c);
 }
 
 /* A message that says "<|im_end|>" cannot end itself. */

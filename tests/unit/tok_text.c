@@ -168,7 +168,8 @@ static void test_spm(void)
 	is(t, "b", 0, space, find(t, "b"));
 	/* bc (-1.5) before ab (-2), then abc (-3) */
 	is(t, "babc", 0, space, find(t, "b"), find(t, "abc"));
-	/* the space's ab (-2) equals ab's score: the left one is first */
+	/* sb has the score of bc and a higher id: the left one is first */
+	is(t, "sbc", 0, space, find(t, "sb"), find(t, "c"));
 	is(t, "ab", 0, find(t, "\xe2\x96\x81" "ab"));
 	is(t, "b ab", 0, space, find(t, "b"), find(t, "\xe2\x96\x81" "ab"));
 	is(t, "b  b", 0, space, find(t, "b"), find(t, "\xe2\x96\x81\xe2\x96\x81"), find(t, "b"));
