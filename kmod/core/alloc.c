@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* ALLOC: from the client's own slabs under its own lock; else, step by step, from elsewhere (take.c). */
+/* ALLOC: from the client's own slabs under its own lock; else, step by step, from elsewhere
+ * (take.c). */
 #include "state.h"
 
 /* [3] held. Up to @n pages from the client's own slabs; how many. */
@@ -44,11 +45,12 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 struct supply {
 	u64 pages; /* free or cached */
 	u32 pages_a_slab;
-	u32 idle; /* slabs that nobody holds: their pages count only as far as the pool may hold more */
+	u32 idle; /* slabs that nobody holds: they count only as far as the pool may hold more */
 	u32 slots; /* extents that the call has reserved */
 	u32 spares; /* of this pool's other caches */
 	u32 others; /* of other pools, beyond their min */
-	u32 below_max, below_all; /* extents that the pool's max, and the arena, let it hold in addition */
+	/* extents that the pool may hold in addition: as its max, and as the arena allows */
+	u32 below_max, below_all;
 };
 
 /* Free pages of cache @id, and spares of all others. */
@@ -142,8 +144,8 @@ static void count(struct kvc_client *client, u32 id, bool memory, bool others, s
 }
 
 /*
- * An extent more to hold is a slab's worth of pages: a new one, or one of this cache that nobody holds. @max, @memory:
- * whether these limit.
+ * An extent more to hold is a slab's worth of pages: a new one, or one of this cache that nobody
+ * holds. @max, @memory: whether these limit.
  */
 static u64 supply_pages(const struct supply *s, bool max, bool memory)
 {
@@ -158,8 +160,8 @@ static u64 supply_pages(const struct supply *s, bool max, bool memory)
 }
 
 /*
- * Whether the call can have what it still wants; with KVC_PARTIAL it then wants less. 0, KVC_MORE (to look at
- * quarantined pages first), -EDQUOT, -ENOSPC, -ENOMEM.
+ * Whether the call can have what it still wants; with KVC_PARTIAL it then wants less. 0, KVC_MORE
+ * (to look at quarantined pages first), -EDQUOT, -ENOSPC, -ENOMEM.
  */
 static int feasible(struct kvc_client *client, u32 id, u32 flags, struct kvc_op *op)
 {
@@ -309,7 +311,8 @@ int kvc_alloc(struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags, s
 	struct kvc_share *share;
 
 	if (likely(op->phase == KVC_PHASE_NEW)) {
-		if (unlikely(n - 1 >= KVC_BATCH_MAX || flags & ~KVC_PARTIAL || id >= KVC_CACHES_MAX))
+		if (unlikely(n - 1 >= KVC_BATCH_MAX || flags & ~KVC_PARTIAL ||
+			     id >= KVC_CACHES_MAX))
 			return -EINVAL;
 		share = &client->share[id];
 		kvc_lock_take(&client->lock);

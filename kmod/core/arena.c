@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Extents and quotas: who holds how many, which are free, and which slab may be taken from a pool that only caches
- * in it. Everything here is under the arena's lock, the innermost.
+ * Extents and quotas: who holds how many, which are free, and which slab may be taken from a pool
+ * that only caches in it. Everything here is under the arena's lock, the innermost.
  *
- * A pool's held extents count against its max. The arena's committed extents, the sum over the pools of
- * max(held, min), never exceed what there is; so a pool can always hold its min, and whoever passes the check finds
- * an extent that is free or that nobody holds.
+ * A pool's held extents count against its max. The arena's committed extents, the sum over the
+ * pools of max(held, min), never exceed what there is; so a pool can always hold its min, and
+ * whoever passes the check finds an extent that is free or that nobody holds.
  */
 #include "state.h"
 
@@ -88,8 +88,9 @@ static void idle_del(struct kvc_slab *slab)
 }
 
 /*
- * Change a slab's reasons for being held, and counts of its pages, all at once. Fails, and changes nothing, where
- * nobody held the slab before and its pool may hold no more (-EDQUOT, -ENOSPC), or it is on its way out (-EBUSY).
+ * Change a slab's reasons for being held, and counts of its pages, all at once. Fails, and changes
+ * nothing, where nobody held the slab before and its pool may hold no more (-EDQUOT, -ENOSPC), or
+ * it is on its way out (-EBUSY).
  */
 int kvc_account(struct kvc_slab *slab, int holds, int moving, int quarantined, int indexed)
 {
@@ -120,7 +121,8 @@ out:
 	return r;
 }
 
-/* Reserve a free extent for @pool. -EDQUOT, -ENOSPC; -EAGAIN: it may hold one more, but none is free. */
+/* Reserve a free extent for @pool. -EDQUOT, -ENOSPC; -EAGAIN: it may hold one more, but none is
+ * free. */
 int kvc_charge(struct kvc_pool *pool, u32 *extent)
 {
 	struct kvc_arena *arena = pool->arena;
@@ -209,8 +211,9 @@ static void detach(struct kvc_slab *slab, struct kvc_op *op)
 }
 
 /*
- * A slab whose pages are all free, and which is in no bin and no client's list, goes. The caller holds its guard.
- * Its extent is reserved for @to, if that is not NULL and may hold it. False: another call is taking it already.
+ * A slab whose pages are all free, and which is in no bin and no client's list, goes. The caller
+ * holds its guard. Its extent is reserved for @to, if that is not NULL and may hold it. False:
+ * another call is taking it already.
  */
 bool kvc_slab_dead(struct kvc_slab *slab, struct kvc_pool *to, struct kvc_op *op)
 {
@@ -236,7 +239,8 @@ bool kvc_slab_dead(struct kvc_slab *slab, struct kvc_pool *to, struct kvc_op *op
 	return !going;
 }
 
-/* [6] held. The slab of @pool that nobody holds and that costs the fewest cached pages; NULL if there is none. */
+/* [6] held. The slab of @pool that nobody holds and that costs the fewest cached pages; NULL if
+ * there is none. */
 static struct kvc_slab *pick(struct kvc_pool *pool)
 {
 	struct kvc_slab *slab;
@@ -292,9 +296,9 @@ struct kvc_slab *kvc_pick_any(struct kvc_pool *pool, u32 *cursor)
 }
 
 /*
- * No extent is free, but @pool may hold one more: a slab that nobody holds, from the pool that has most beyond its
- * min; @pool's own only unless @others_only, which also asks that @pool has less than its min. The extent is
- * reserved for @pool. The caller strips the slab.
+ * No extent is free, but @pool may hold one more: a slab that nobody holds, from the pool that has
+ * most beyond its min; @pool's own only unless @others_only, which also asks that @pool has less
+ * than its min. The extent is reserved for @pool. The caller strips the slab.
  */
 struct kvc_slab *kvc_pick_for(struct kvc_pool *pool, bool others_only)
 {
@@ -334,7 +338,8 @@ out:
 	return slab;
 }
 
-/* A slab that was picked and stripped leaves its pool. @moving, @quarantined: pages of it still counted so. */
+/* A slab that was picked and stripped leaves its pool. @moving, @quarantined: pages of it still
+ * counted so. */
 void kvc_leave(struct kvc_slab *slab, u32 moving, u32 quarantined, struct kvc_op *op)
 {
 	struct kvc_pool *pool = slab->pool;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The debug walk. With every lock of an arena held it recomputes from the pages and records what the counts, lists
- * and bins say. Slow on purpose: nothing is taken from where it is checked.
+ * The debug walk. With every lock of an arena held it recomputes from the pages and records what
+ * the counts, lists and bins say. Slow on purpose: nothing is taken from where it is checked.
  */
 #include "state.h"
 
@@ -13,13 +13,13 @@ struct walk {
 	u32 reserved; /* extents whose slab goes for another pool */
 };
 
-#define RULE(w, good, ...)                                           \
-	do {                                                         \
-		if (!(good) && !(w)->broken) {                       \
-			(w)->broken = true;                          \
-			if ((w)->n)                                  \
+#define RULE(w, good, ...)                                               \
+	do {                                                             \
+		if (!(good) && !(w)->broken) {                           \
+			(w)->broken = true;                              \
+			if ((w)->n)                                      \
 				snprintf((w)->why, (w)->n, __VA_ARGS__); \
-		}                                                    \
+		}                                                        \
 	} while (0)
 
 /* ---- locks ---- */
@@ -130,13 +130,13 @@ static void check_page(struct walk *w, struct kvc_slab *slab, u32 i, struct tall
 			refs += record->refs[i];
 		}
 	}
-	RULE(w, privates == (state == KVC_PRIVATE), "extent %u page %u: state %u, private to %u clients", x,
-	     i, state, privates);
-	RULE(w, !sealing || (sealing == 1 && state == KVC_MOVING), "extent %u page %u: state %u, sealed by %u",
-	     x, i, state, sealing);
+	RULE(w, privates == (state == KVC_PRIVATE),
+	     "extent %u page %u: state %u, private to %u clients", x, i, state, privates);
+	RULE(w, !sealing || (sealing == 1 && state == KVC_MOVING),
+	     "extent %u page %u: state %u, sealed by %u", x, i, state, sealing);
 	RULE(w, refs == (state == KVC_INDEXED ? entry->refs : 0),
-	     "extent %u page %u: state %u, %u references, clients have %llu", x, i, state, entry->refs,
-	     (unsigned long long)refs);
+	     "extent %u page %u: state %u, %u references, clients have %llu", x, i, state,
+	     entry->refs, (unsigned long long)refs);
 	RULE(w, state < KVC_STATES, "extent %u page %u: state %u", x, i, state);
 	if (w->broken)
 		return;
@@ -159,7 +159,8 @@ static void check_ring(struct walk *w, struct kvc_slab *slab)
 	for (k = 0; k < slab->nr_free && !w->broken; k++) {
 		i = slab->page[slot].ring;
 		RULE(w, i < slab->pages && !kvc_bit(seen, i) && slab->page[i].state == KVC_FREE,
-		     "extent %u: ring slot %u has page %u, not free or twice there", slab->extent, slot, i);
+		     "extent %u: ring slot %u has page %u, not free or twice there", slab->extent,
+		     slot, i);
 		if (!w->broken)
 			seen[i / 64] |= 1ull << (i % 64);
 		if (++slot == slab->pages)
@@ -174,7 +175,9 @@ static void check_owner(struct walk *w, struct kvc_slab *slab)
 	struct kvc_share *share;
 
 	if (!owner) {
-		RULE(w, slab->transit || slab->going || on(&slab->bin, &slab->cache->bin[slab->nr_free]),
+		RULE(w,
+		     slab->transit || slab->going ||
+			     on(&slab->bin, &slab->cache->bin[slab->nr_free]),
 		     "extent %u: ownerless, %u free pages, not in its bin", x, slab->nr_free);
 		RULE(w, slab->nr_free < slab->pages || slab->going,
 		     "extent %u: ownerless, all pages free, still there", x);
@@ -185,7 +188,8 @@ static void check_owner(struct walk *w, struct kvc_slab *slab)
 	     "extent %u: its owner does not know of it", x);
 	RULE(w, !slab->transit && !slab->going, "extent %u: has an owner on its way", x);
 	RULE(w, owner->nr_private || owner->nr_sealing || slab->nr_free == slab->pages,
-	     "extent %u: owner without private pages, yet only %u of %u free", x, slab->nr_free, slab->pages);
+	     "extent %u: owner without private pages, yet only %u of %u free", x, slab->nr_free,
+	     slab->pages);
 	RULE(w, on(&owner->node, slab->nr_free ? &share->room : &share->full),
 	     "extent %u: %u pages free, in the wrong list of its owner", x, slab->nr_free);
 	RULE(w, kvc_list_empty(&slab->bin), "extent %u: has an owner and is in a bin", x);
@@ -205,16 +209,20 @@ static void check_slab(struct walk *w, struct kvc_slab *slab, struct tally *all)
 	check_owner(w, slab);
 	RULE(w, t.states[KVC_FREE] == slab->nr_free, "extent %u: %u free pages, counted as %u", x,
 	     t.states[KVC_FREE], slab->nr_free);
-	RULE(w, t.states[KVC_INDEXED] == slab->nr_indexed, "extent %u: %u sealed or cached, counted as %u", x,
-	     t.states[KVC_INDEXED], slab->nr_indexed);
-	RULE(w, t.referenced == slab->nr_ref, "extent %u: %u referenced, counted as %u", x, t.referenced,
-	     slab->nr_ref);
-	RULE(w, t.states[KVC_QUARANTINED] == slab->nr_quarantined &&
-			     on(&slab->quarantine, &pool->quarantine) == !!slab->nr_quarantined,
-	     "extent %u: %u quarantined, counted as %u", x, t.states[KVC_QUARANTINED], slab->nr_quarantined);
-	holds = !!slab->owner + t.foreign + t.states[KVC_MOVING] + t.states[KVC_QUARANTINED] + !!t.referenced;
-	RULE(w, holds == slab->holds || slab->going, "extent %u: held for %u reasons, counted as %u", x, holds,
-	     slab->holds);
+	RULE(w, t.states[KVC_INDEXED] == slab->nr_indexed,
+	     "extent %u: %u sealed or cached, counted as %u", x, t.states[KVC_INDEXED],
+	     slab->nr_indexed);
+	RULE(w, t.referenced == slab->nr_ref, "extent %u: %u referenced, counted as %u", x,
+	     t.referenced, slab->nr_ref);
+	RULE(w,
+	     t.states[KVC_QUARANTINED] == slab->nr_quarantined &&
+		     on(&slab->quarantine, &pool->quarantine) == !!slab->nr_quarantined,
+	     "extent %u: %u quarantined, counted as %u", x, t.states[KVC_QUARANTINED],
+	     slab->nr_quarantined);
+	holds = !!slab->owner + t.foreign + t.states[KVC_MOVING] + t.states[KVC_QUARANTINED] +
+		!!t.referenced;
+	RULE(w, holds == slab->holds || slab->going,
+	     "extent %u: held for %u reasons, counted as %u", x, holds, slab->holds);
 	RULE(w, on(&slab->idle, &pool->idle[slab->nr_indexed]) == (!slab->holds && !slab->going),
 	     "extent %u: held for %u reasons, in the wrong list of its pool", x, slab->holds);
 	for (i = 0; i < KVC_STATES; i++)
@@ -225,35 +233,41 @@ static void check_slab(struct walk *w, struct kvc_slab *slab, struct tally *all)
 
 /* ---- clients ---- */
 
-static void check_record(struct walk *w, struct kvc_client *client, struct kvc_record *record, u32 *privates)
+static void check_record(struct walk *w, struct kvc_client *client, struct kvc_record *record,
+			 u32 *privates)
 {
-	u32 i, private = 0, sealing = 0, refd = 0, x = record->slab->extent;
+	u32 i, privs = 0, sealing = 0, refd = 0, x = record->slab->extent;
 
-	RULE(w, client->map[x] == record && record->client == client &&
-			     w->arena->extent[x].slab == record->slab,
-	     "client %llu: a record of extent %u, which is not there", (unsigned long long)client->serial, x);
+	RULE(w,
+	     client->map[x] == record && record->client == client &&
+		     w->arena->extent[x].slab == record->slab,
+	     "client %llu: a record of extent %u, which is not there",
+	     (unsigned long long)client->serial, x);
 	if (w->broken)
 		return;
 	for (i = 0; i < record->pages; i++) {
 		if (record->refs[i] == KVC_HELD_SEALING)
 			sealing++;
 		else if (record->refs[i] > KVC_REFS_MAX)
-			private++;
+			privs++;
 		else if (record->refs[i])
 			refd++;
 	}
-	RULE(w, private == record->nr_private && sealing == record->nr_sealing && refd == record->nr_refd,
+	RULE(w,
+	     privs == record->nr_private && sealing == record->nr_sealing &&
+		     refd == record->nr_refd,
 	     "client %llu extent %u: %u private %u sealing %u referenced, counted as %u %u %u",
-	     (unsigned long long)client->serial, x, private, sealing, refd, record->nr_private,
+	     (unsigned long long)client->serial, x, privs, sealing, refd, record->nr_private,
 	     record->nr_sealing, record->nr_refd);
-	RULE(w, record->owner == (record->slab->owner == record), "client %llu extent %u: owner or not",
+	RULE(w, record->owner == (record->slab->owner == record),
+	     "client %llu extent %u: owner or not", (unsigned long long)client->serial, x);
+	RULE(w, record->owner || privs || sealing || refd, "client %llu extent %u: an empty record",
 	     (unsigned long long)client->serial, x);
-	RULE(w, record->owner || private || sealing || refd, "client %llu extent %u: an empty record",
-	     (unsigned long long)client->serial, x);
-	*privates += private;
+	*privates += privs;
 }
 
-static void check_share(struct walk *w, struct kvc_client *client, struct kvc_share *share, u32 *records)
+static void check_share(struct walk *w, struct kvc_client *client, struct kvc_share *share,
+			u32 *records)
 {
 	struct kvc_list *lists[3] = { &share->room, &share->full, &share->guest }, *l;
 	u32 i, privates = 0, nr_free = 0, spares = 0;
@@ -266,19 +280,22 @@ static void check_share(struct walk *w, struct kvc_client *client, struct kvc_sh
 			check_record(w, client, record, &privates);
 			if (w->broken)
 				return;
-			RULE(w, record->owner == (i < 2), "client %llu extent %u: in the wrong list",
+			RULE(w, record->owner == (i < 2),
+			     "client %llu extent %u: in the wrong list",
 			     (unsigned long long)client->serial, record->slab->extent);
 			nr_free += i < 2 ? record->slab->nr_free : 0;
 			RULE(w, i || !spares || record->slab->nr_free == record->slab->pages,
-			     "client %llu extent %u: behind a spare", (unsigned long long)client->serial,
-			     record->slab->extent);
+			     "client %llu extent %u: behind a spare",
+			     (unsigned long long)client->serial, record->slab->extent);
 			spares += i < 2 && record->slab->nr_free == record->slab->pages;
 		}
 	}
-	RULE(w, privates == share->nr_private && nr_free == share->nr_free && spares == share->nr_spares,
+	RULE(w,
+	     privates == share->nr_private && nr_free == share->nr_free &&
+		     spares == share->nr_spares,
 	     "client %llu: %u private %u free %u spare slabs, counted as %u %u %u",
-	     (unsigned long long)client->serial, privates, nr_free, spares, share->nr_private, share->nr_free,
-	     share->nr_spares);
+	     (unsigned long long)client->serial, privates, nr_free, spares, share->nr_private,
+	     share->nr_free, share->nr_spares);
 }
 
 static void check_client(struct walk *w, struct kvc_client *client)
@@ -289,8 +306,8 @@ static void check_client(struct walk *w, struct kvc_client *client)
 		check_share(w, client, &client->share[i], &records);
 	for (i = 0; i < w->arena->nr; i++)
 		mapped += !!client->map[i];
-	RULE(w, records == mapped, "client %llu: %u records, %u in its map", (unsigned long long)client->serial,
-	     records, mapped);
+	RULE(w, records == mapped, "client %llu: %u records, %u in its map",
+	     (unsigned long long)client->serial, records, mapped);
 }
 
 /* ---- pools ---- */
@@ -312,26 +329,30 @@ static void check_cache(struct walk *w, struct kvc_cache *cache)
 			nr_free += i;
 		}
 	}
-	RULE(w, nr_free == cache->nr_free, "cache %u: %u free in bins, counted as %u", cache->id, nr_free,
-	     cache->nr_free);
+	RULE(w, nr_free == cache->nr_free, "cache %u: %u free in bins, counted as %u", cache->id,
+	     nr_free, cache->nr_free);
 	for (i = 0; i < KVC_CLASSES; i++) {
 		before = NULL;
 		kvc_list_for(l, &cache->evict[i]) {
 			entry = container_of(l, struct kvc_entry, node);
-			RULE(w, !entry->refs && entry->class == i && entry->slab->cache == cache &&
-					     entry->slab->page[entry->index].state == KVC_INDEXED,
-			     "extent %u page %u: referenced, or of another class, and to be evicted",
+			RULE(w,
+			     !entry->refs && entry->class == i && entry->slab->cache == cache &&
+				     entry->slab->page[entry->index].state == KVC_INDEXED,
+			     "extent %u page %u: referenced, or of another class, and to be "
+			     "evicted",
 			     entry->slab->extent, entry->index);
-			RULE(w, !before || before->stamp < entry->stamp ||
-					     (before->stamp == entry->stamp && before->depth >= entry->depth),
+			RULE(w,
+			     !before || before->stamp < entry->stamp ||
+				     (before->stamp == entry->stamp &&
+				      before->depth >= entry->depth),
 			     "extent %u page %u: out of the order of eviction", entry->slab->extent,
 			     entry->index);
 			before = entry;
 			cached++;
 		}
 	}
-	RULE(w, cached == cache->nr_cached, "cache %u: %u pages to evict, counted as %u", cache->id, cached,
-	     cache->nr_cached);
+	RULE(w, cached == cache->nr_cached, "cache %u: %u pages to evict, counted as %u", cache->id,
+	     cached, cache->nr_cached);
 }
 
 static void check_pool(struct walk *w, struct kvc_pool *pool, u32 *committed, u32 *backing)
@@ -366,18 +387,22 @@ static void check_pool(struct walk *w, struct kvc_pool *pool, u32 *committed, u3
 		quarantined += pool->cache[i]->nr_quarantined;
 	}
 	RULE(w, slabs == pool->slabs, "pool: %u slabs, counted as %u", slabs, pool->slabs);
-	RULE(w, held + pool->backing == pool->held, "pool: %u slabs held, %u backing, counted as %u", held,
-	     pool->backing, pool->held);
-	RULE(w, pool->held <= pool->max, "pool: holds %u of at most %u extents", pool->held, pool->max);
+	RULE(w, held + pool->backing == pool->held,
+	     "pool: %u slabs held, %u backing, counted as %u", held, pool->backing, pool->held);
+	RULE(w, pool->held <= pool->max, "pool: holds %u of at most %u extents", pool->held,
+	     pool->max);
 	RULE(w, all.states[KVC_MOVING] == pool->nr_moving, "pool: %u pages moving, counted as %llu",
 	     all.states[KVC_MOVING], (unsigned long long)pool->nr_moving);
-	RULE(w, all.states[KVC_QUARANTINED] == pool->nr_quarantined && quarantined == pool->nr_quarantined,
+	RULE(w,
+	     all.states[KVC_QUARANTINED] == pool->nr_quarantined &&
+		     quarantined == pool->nr_quarantined,
 	     "pool: %u pages quarantined, counted as %llu and %llu", all.states[KVC_QUARANTINED],
 	     (unsigned long long)pool->nr_quarantined, (unsigned long long)quarantined);
-	RULE(w, all.states[KVC_INDEXED] == pool->index.nr, "pool: %u pages in the index, counted as %llu",
-	     all.states[KVC_INDEXED], (unsigned long long)pool->index.nr);
-	RULE(w, leaving <= pool->busy, "pool: %llu slabs going, %u busy", (unsigned long long)leaving,
-	     pool->busy);
+	RULE(w, all.states[KVC_INDEXED] == pool->index.nr,
+	     "pool: %u pages in the index, counted as %llu", all.states[KVC_INDEXED],
+	     (unsigned long long)pool->index.nr);
+	RULE(w, leaving <= pool->busy, "pool: %llu slabs going, %u busy",
+	     (unsigned long long)leaving, pool->busy);
 	for (i = 0; i <= KVC_PAGES_MAX; i++)
 		RULE(w, kvc_bit(pool->idles, i) == !kvc_list_empty(&pool->idle[i]),
 		     "pool: bit and list %u of idle slabs differ", i);
@@ -397,8 +422,8 @@ static void check_index(struct walk *w, struct kvc_pool *pool)
 	for (b = index->moved; index->old && b <= index->old_mask; b++)
 		for (entry = index->old[b]; entry && nr <= index->nr; entry = entry->next)
 			nr++;
-	RULE(w, nr == index->nr, "pool: %llu entries in the index, counted as %llu", (unsigned long long)nr,
-	     (unsigned long long)index->nr);
+	RULE(w, nr == index->nr, "pool: %llu entries in the index, counted as %llu",
+	     (unsigned long long)nr, (unsigned long long)index->nr);
 }
 
 int kvc_check(struct kvc_arena *arena, char *why, size_t n)
@@ -422,13 +447,16 @@ int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 	for (i = arena->free; i != KVC_NONE && in_list <= arena->nr; i = arena->extent[i].next)
 		in_list++;
 	RULE(&w, states[KVC_EXTENT_FREE] == arena->nr_free && in_list == arena->nr_free,
-	     "arena: %u free extents, %u in the list, counted as %u", states[KVC_EXTENT_FREE], in_list,
-	     arena->nr_free);
-	RULE(&w, states[KVC_EXTENT_BACKING] == arena->nr_backing && backing <= arena->nr_backing + w.reserved,
+	     "arena: %u free extents, %u in the list, counted as %u", states[KVC_EXTENT_FREE],
+	     in_list, arena->nr_free);
+	RULE(&w,
+	     states[KVC_EXTENT_BACKING] == arena->nr_backing &&
+		     backing <= arena->nr_backing + w.reserved,
 	     "arena: %u extents backing, counted as %u, %u for pools", states[KVC_EXTENT_BACKING],
 	     arena->nr_backing, backing);
 	RULE(&w, committed == arena->committed && committed <= arena->nr,
-	     "arena: %u extents committed, counted as %u, of %u", committed, arena->committed, arena->nr);
+	     "arena: %u extents committed, counted as %u, of %u", committed, arena->committed,
+	     arena->nr);
 	unlock_all(arena);
 	return w.broken ? -EUCLEAN : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Clients, and their records of slabs: made when the client gets its first page in a slab, gone with the last, or
- * with the ownership. */
+/* Clients, and their records of slabs: made when the client gets its first page in a slab, gone
+ * with the last, or with the ownership. */
 #include "state.h"
 
 size_t kvc_record_size(u32 pages)
@@ -11,7 +11,8 @@ size_t kvc_record_size(u32 pages)
 }
 
 /* The client's record of @slab, if need be a new one from op's stash; NULL if that is empty. */
-struct kvc_record *kvc_record_get(struct kvc_client *client, struct kvc_slab *slab, struct kvc_op *op)
+struct kvc_record *kvc_record_get(struct kvc_client *client, struct kvc_slab *slab,
+				  struct kvc_op *op)
 {
 	struct kvc_record *record = client->map[slab->extent];
 
@@ -71,8 +72,8 @@ void kvc_guest(struct kvc_client *client, struct kvc_record *record, struct kvc_
 }
 
 /*
- * To be called when pages of @record stopped being private: without any the client keeps the slab only if all of
- * it is free, and only so many of those.
+ * To be called when pages of @record stopped being private: without any the client keeps the slab
+ * only if all of it is free, and only so many of those.
  */
 void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op)
 {
@@ -165,8 +166,8 @@ out:
 	return r;
 }
 
-/* The dead client's sealed pages in one slab lose its references. A stamp of their own: to sort all that it held would
- * take long under the lock. */
+/* The dead client's sealed pages in one slab lose its references. A stamp of their own: to sort all
+ * that it held would take long under the lock. */
 static void exit_refs(struct kvc_record *record)
 {
 	struct kvc_index *index = &record->client->pool->index;
@@ -229,8 +230,8 @@ static bool exit_share(struct kvc_client *client, struct kvc_share *share, struc
 	share->spares_max = 0;
 	for (i = 0; i < 3; i++)
 		if (!kvc_list_empty(lists[i]))
-			return exit_record(client,
-					   container_of(lists[i]->next, struct kvc_record, node), op);
+			return exit_record(
+				client, container_of(lists[i]->next, struct kvc_record, node), op);
 	return true;
 }
 

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The core: the allocator of KV-cache pages, as a pure state machine. The kernel module and the embedded pool of
- * the library are its two callers. It never sleeps, allocates, copies from user memory or touches the contents of
- * a page; it has no global state.
+ * The core: the allocator of KV-cache pages, as a pure state machine. The kernel module and the
+ * embedded pool of the library are its two callers. It never sleeps, allocates, copies from user
+ * memory or touches the contents of a page; it has no global state.
  *
- * Objects. The caller supplies the memory of each: kvc_X_size() bytes, zeroed, aligned to KVC_ALIGN, and frees it
- * after the object's end.
+ * Objects. The caller supplies the memory of each: kvc_X_size() bytes, zeroed, aligned to
+ * KVC_ALIGN, and frees it after the object's end.
  *
- *   arena   an array of extents (free, backing, slab), each with an epoch for its next slab's generations. The
- *           memory of extent x is the caller's affair; the core only says when it is needed and when not.
- *   pool    a trust domain in one arena, with min and max extents. Holds caches, clients, the index.
- *   cache   the slabs of one page size in a pool; the ownerless ones by the number of free pages.
- *   slab    an extent cut into pages: a ring of free pages, per page a state, a generation, an index entry.
- *           Its owner is the client that may allocate from it. A slab in which its owner has no private page has
- *           no owner, but a few wholly free ones are kept by the client that freed them (spares).
- *   client  an opener of a pool. For each slab that it owns, or holds something of, it has a record: per page
- *           "private", or a count of references. What is not in a record is not the client's.
- *   index   hash -> sealed or cached page, for the whole pool; per cache and class a list of cached pages.
+ *   arena   an array of extents (free, backing, slab), each with an epoch for its next slab's
+ * generations. The memory of extent x is the caller's affair; the core only says when it is needed
+ * and when not. pool    a trust domain in one arena, with min and max extents. Holds caches,
+ * clients, the index. cache   the slabs of one page size in a pool; the ownerless ones by the
+ * number of free pages. slab    an extent cut into pages: a ring of free pages, per page a state, a
+ * generation, an index entry. Its owner is the client that may allocate from it. A slab in which
+ * its owner has no private page has no owner, but a few wholly free ones are kept by the client
+ * that freed them (spares). client  an opener of a pool. For each slab that it owns, or holds
+ * something of, it has a record: per page "private", or a count of references. What is not in a
+ * record is not the client's. index   hash -> sealed or cached page, for the whole pool; per cache
+ * and class a list of cached pages.
  *
- * Locks, in the order in which they are taken; at most one of each kind, all of them spinlocks that are held for
- * a bounded time and never when a call returns:
+ * Locks, in the order in which they are taken; at most one of each kind, all of them spinlocks that
+ * are held for a bounded time and never when a call returns:
  *
  *   1. arena->pools   the list of pools
- *   2. pool->lock     the list of clients (so: that another client does not vanish), the list of slabs with
- *                     quarantined pages
- *   3. client->lock   its records, counts and lists of own slabs; of its own slabs the ring, and the state and
- *                     generation of every page that is free; the state of pages that are private to it
- *   4. cache->lock    the ownerless slabs: ring, state and generation of free pages, lists. A slab's owner changes
- *                     under 3 (of the owner) and 4
+ *   2. pool->lock     the list of clients (so: that another client does not vanish), the list of
+ * slabs with quarantined pages
+ *   3. client->lock   its records, counts and lists of own slabs; of its own slabs the ring, and
+ * the state and generation of every page that is free; the state of pages that are private to it
+ *   4. cache->lock    the ownerless slabs: ring, state and generation of free pages, lists. A
+ * slab's owner changes under 3 (of the owner) and 4
  *   5. pool->index    index, references, state of sealed and cached pages, eviction lists
  *   6. arena->lock    state and epoch of extents; what is held; quotas; slabs that nobody holds
  *
- * There is no lock of a slab: a slab's ring is guarded by its owner's lock, or by its cache's if it has no owner, so
- * that the common ALLOC and FREE take one lock that nobody else wants. A page on its way between two states is
- * *moving*: it is in no ring and not in the index, and belongs to the call that moves it; no lock is needed for
- * that. The debug walk alone takes several locks of one kind.
+ * There is no lock of a slab: a slab's ring is guarded by its owner's lock, or by its cache's if it
+ * has no owner, so that the common ALLOC and FREE take one lock that nobody else wants. A page on
+ * its way between two states is *moving*: it is in no ring and not in the index, and belongs to the
+ * call that moves it; no lock is needed for that. The debug walk alone takes several locks of one
+ * kind.
  *
  * Calls that may need something have a struct kvc_op and this form:
  *
@@ -48,16 +50,18 @@
  *   while ((table = kvc_op_table(&op)))     (also sooner)
  *           free(table);
  *
- * with the same arguments each time and no lock held. Whatever KVC_MORE asked for must be done (or declined), and
- * the call made again until it returns something else: between the calls pages are moving and quota is reserved.
- * So each call that has two halves is *begun* by the first and *finished* by a later one. Arrays of handles, hashes
- * and seals are the caller's own memory, unchanged by others until the end. An op is used by one call.
+ * with the same arguments each time and no lock held. Whatever KVC_MORE asked for must be done (or
+ * declined), and the call made again until it returns something else: between the calls pages are
+ * moving and quota is reserved. So each call that has two halves is *begun* by the first and
+ * *finished* by a later one. Arrays of handles, hashes and seals are the caller's own memory,
+ * unchanged by others until the end. An op is used by one call.
  *
- * Unless a call says otherwise, any thread may make any call at any time; a client or pool may not be ended while
- * a call on it is running. All return 0 or a count, KVC_MORE, or a negative errno. Errors that many calls share:
+ * Unless a call says otherwise, any thread may make any call at any time; a client or pool may not
+ * be ended while a call on it is running. All return 0 or a count, KVC_MORE, or a negative errno.
+ * Errors that many calls share:
  *
- *   -EINVAL   n of 0 or above KVC_BATCH_MAX, an unknown flag, a cache that is not there; nothing changed
- *   -ESTALE   a generation that the page had once, in a slab that the client has a record of
+ *   -EINVAL   n of 0 or above KVC_BATCH_MAX, an unknown flag, a cache that is not there; nothing
+ * changed -ESTALE   a generation that the page had once, in a slab that the client has a record of
  *   -EBADF    any other handle that is not the client's (so that it learns nothing about others)
  */
 #ifndef KVC_CORE_H
@@ -76,7 +80,8 @@
 #define KVC_CLASSES 8u /* of eviction; a higher one stays longer */
 #define KVC_HASH_SIZE 32u /* bytes */
 #define KVC_ALIGN 64u /* bytes, of all memory given to the core */
-#define KVC_SPARE_PAGES 16u /* a client keeps empty slabs for so many pages of a cache, and one more */
+#define KVC_SPARE_PAGES \
+	16u /* a client keeps empty slabs for so many pages of a cache, and one more */
 
 #define KVC_MORE 0x7fffffff /* do what op asks for, then call again */
 
@@ -124,9 +129,10 @@ enum kvc_need_kind {
 };
 
 /*
- * To supply: set mem[0] (and mem[1] where size[1] is not 0) to zeroed memory aligned to KVC_ALIGN; for NEED_SLAB, put
- * memory without old bytes behind the extent first. To decline: leave mem[0] NULL, and nothing behind the extent. A
- * need reserves slot and quota. After a decline the call makes do with what the pool has, or fails with -ENOMEM.
+ * To supply: set mem[0] (and mem[1] where size[1] is not 0) to zeroed memory aligned to KVC_ALIGN;
+ * for NEED_SLAB, put memory without old bytes behind the extent first. To decline: leave mem[0]
+ * NULL, and nothing behind the extent. A need reserves slot and quota. After a decline the call
+ * makes do with what the pool has, or fails with -ENOMEM.
  */
 struct kvc_need {
 	u8 kind;
@@ -145,9 +151,9 @@ enum kvc_why {
 };
 
 /*
- * Unmap these pages, wherever in the pool they are mapped, then set in @pinned the bit of each page of which some
- * frame is still in use by a device or an I/O. Bit i of word w is the page with index 64 w + i. The pages are moving:
- * a fault on them must fail.
+ * Unmap these pages, wherever in the pool they are mapped, then set in @pinned the bit of each page
+ * of which some frame is still in use by a device or an I/O. Bit i of word w is the page with index
+ * 64 w + i. The pages are moving: a fault on them must fail.
  */
 struct kvc_zap {
 	struct kvc_pool *pool;
@@ -159,8 +165,8 @@ struct kvc_zap {
 	u64 pinned[KVC_PAGES_MAX / 64]; /* 0 when the call returns */
 };
 
-/* Unmap this extent and take the memory from behind it. The slab is gone already; frames that are still pinned live
- * on by their pinner's reference. */
+/* Unmap this extent and take the memory from behind it. The slab is gone already; frames that are
+ * still pinned live on by their pinner's reference. */
 struct kvc_release {
 	struct kvc_pool *pool;
 	u32 extent;
@@ -201,12 +207,14 @@ struct kvc_op {
 
 static inline void kvc_op_init(struct kvc_op *op)
 {
-	/* In two, for plain stores: for the whole, compilers take a string instruction that costs 7 ns. */
+	/* In two, for plain stores: for the whole, compilers take a string instruction that costs 7
+	 * ns. */
 	memset(op, 0, offsetof(struct kvc_op, dead));
 	memset(&op->dead, 0, offsetof(struct kvc_op, slots) - offsetof(struct kvc_op, dead));
 }
 
-/* The next table that the caller is to free, or NULL. Its memory is as it came through a need (or kvc_cache_add()). */
+/* The next table that the caller is to free, or NULL. Its memory is as it came through a need (or
+ * kvc_cache_add()). */
 static inline void *kvc_op_table(struct kvc_op *op)
 {
 	struct kvc_table *table = op->tables;
@@ -234,16 +242,17 @@ size_t kvc_pool_size(void);
 /* -EINVAL: min > max, or max beyond the arena; -ENOSPC: the arena cannot guarantee min. */
 int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_params *params,
 		  struct kvc_pool **pool);
-/* Gives everything back. -EBUSY: it has clients, or a call of another pool is taking a slab from it just now (try
- * again). When it returns 0, op's tables include the memory of the caches, and the pool's own may be freed. */
+/* Gives everything back. -EBUSY: it has clients, or a call of another pool is taking a slab from it
+ * just now (try again). When it returns 0, op's tables include the memory of the caches, and the
+ * pool's own may be freed. */
 int kvc_pool_exit(struct kvc_pool *pool, struct kvc_op *op);
 
 /* The cache's id, or -ENOENT. */
 int kvc_cache_find(struct kvc_pool *pool, u32 page_size);
 /* 0 for a page_size that is not a multiple of the frame or exceeds the extent. */
 size_t kvc_cache_size(u32 page_size);
-/* The new cache's id; @mem then belongs to the pool. -EEXIST: somebody was faster; -ENOSPC: KVC_CACHES_MAX reached;
- * -EINVAL. */
+/* The new cache's id; @mem then belongs to the pool. -EEXIST: somebody was faster; -ENOSPC:
+ * KVC_CACHES_MAX reached; -EINVAL. */
 int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size);
 /* Pages a slab of cache @id, or -EINVAL; @page_size may be NULL. */
 int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size);
@@ -251,7 +260,8 @@ int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size);
 size_t kvc_client_size(struct kvc_pool *pool);
 /* -EINVAL: the pool is ending. */
 int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **client);
-/* Frees the client's private pages, drops its references. Then its memory may be freed. Never fails. */
+/* Frees the client's private pages, drops its references. Then its memory may be freed. Never
+ * fails. */
 int kvc_client_exit(struct kvc_client *client, struct kvc_op *op);
 
 /* ---- calls ---- */
@@ -259,20 +269,22 @@ int kvc_client_exit(struct kvc_client *client, struct kvc_op *op);
 #define KVC_PARTIAL (1u << 0)
 
 /*
- * ALLOC: @n private pages of cache @id; the count (n without KVC_PARTIAL, 1 .. n with it). In this order: the client's
- * own slabs; an ownerless slab, the fullest with room; a free extent (or, below the pool's min, one that another pool
- * only caches in); another client's slab with room, taken over; a cached page of this cache in the pool, evicted; an
- * extent that other caches or pools only cache in, or keep as spare. What could be had is counted before anything is evicted.
- * -EDQUOT: the pool's max is in the way; -ENOSPC: everything is held; -ENOMEM: a need was declined.
+ * ALLOC: @n private pages of cache @id; the count (n without KVC_PARTIAL, 1 .. n with it). In this
+ * order: the client's own slabs; an ownerless slab, the fullest with room; a free extent (or, below
+ * the pool's min, one that another pool only caches in); another client's slab with room, taken
+ * over; a cached page of this cache in the pool, evicted; an extent that other caches or pools only
+ * cache in, or keep as spare. What could be had is counted before anything is evicted. -EDQUOT: the
+ * pool's max is in the way; -ENOSPC: everything is held; -ENOMEM: a need was declined.
  */
 int kvc_alloc(struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags, struct kvc_op *op);
 
-/* FREE: private pages become free, of sealed ones a reference goes; a page without references is cached. All or
- * nothing. A handle may stand in the batch as often as the client has references to it. -ESTALE, -EBADF. */
+/* FREE: private pages become free, of sealed ones a reference goes; a page without references is
+ * cached. All or nothing. A handle may stand in the batch as often as the client has references to
+ * it. -ESTALE, -EBADF. */
 int kvc_free(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op);
 
-/* GET: one more reference to each of @n sealed pages that the client has one to. All or nothing. -ESTALE; -EBADF, also
- * for private pages; -EOVERFLOW: 2^31 references to a page. */
+/* GET: one more reference to each of @n sealed pages that the client has one to. All or nothing.
+ * -ESTALE; -EBADF, also for private pages; -EOVERFLOW: 2^31 references to a page. */
 int kvc_get(struct kvc_client *client, const u64 *pages, u32 n);
 
 #define KVC_SEAL_ROOT (1u << 0)
@@ -289,22 +301,26 @@ struct kvc_seal {
 };
 
 /*
- * SEAL: private pages of one cache become read-only and enter the index. All or nothing. *Begin* marks them moving and asks for
- * zaps; *finish* enters them, or restores private if one was pinned (-EBUSY). A hash that is there wins: the seal's
- * page is replaced by that one, to which the client gets a reference, and the duplicate goes back to its slab as by
- * FREE. -ENOENT: the client does not hold the parent, nor does it stand earlier in this call; -EINVAL: class, flags,
- * pages of two caches; -EDQUOT, -ENOSPC: a limit forbids the reference to a cached duplicate; -ENOMEM, -ESTALE, -EBADF.
+ * SEAL: private pages of one cache become read-only and enter the index. All or nothing. *Begin*
+ * marks them moving and asks for zaps; *finish* enters them, or restores private if one was pinned
+ * (-EBUSY). A hash that is there wins: the seal's page is replaced by that one, to which the client
+ * gets a reference, and the duplicate goes back to its slab as by FREE. -ENOENT: the client does
+ * not hold the parent, nor does it stand earlier in this call; -EINVAL: class, flags, pages of two
+ * caches; -EDQUOT, -ENOSPC: a limit forbids the reference to a cached duplicate; -ENOMEM, -ESTALE,
+ * -EBADF.
  */
 int kvc_seal(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op);
 
-/* LOOKUP: references the longest run of hashes[0 .. n) that cache @id has, and returns its length. A limit or a declined
- * need makes it shorter. */
-int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
-	       struct kvc_op *op);
+/* LOOKUP: references the longest run of hashes[0 .. n) that cache @id has, and returns its length.
+ * A limit or a declined need makes it shorter. */
+int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n,
+	       u64 *pages, struct kvc_op *op);
 
-/* Release up to @n slabs that nobody holds, those that cost the fewest cached pages first; how many. */
+/* Release up to @n slabs that nobody holds, those that cost the fewest cached pages first; how
+ * many. */
 int kvc_reclaim(struct kvc_pool *pool, u32 n, struct kvc_op *op);
-/* Look at all quarantined pages of the pool again; how many became free. ALLOC does so itself before it fails. */
+/* Look at all quarantined pages of the pool again; how many became free. ALLOC does so itself
+ * before it fails. */
 int kvc_unquarantine(struct kvc_pool *pool, struct kvc_op *op);
 
 struct kvc_where {
@@ -328,7 +344,8 @@ struct kvc_stat {
 	u64 clients;
 	u64 free_bytes, tail_bytes, quarantined_bytes; /* of the slabs' slabs * KVC_EXTENT_SIZE */
 	/* since the pool began, in pages; takeovers in slabs */
-	u64 allocs, frees, seals, seal_duplicates, lookups, lookup_asked, lookup_hits, evictions, takeovers;
+	u64 allocs, frees, seals, seal_duplicates, lookups, lookup_asked, lookup_hits, evictions,
+		takeovers;
 	u64 adrift; /* quarantined pages whose extent left the pool */
 };
 
@@ -336,8 +353,8 @@ struct kvc_stat {
 void kvc_stat(struct kvc_pool *pool, struct kvc_stat *stat);
 
 /*
- * The debug walk: checks the rules over all pools of the arena, all locks held (so every other call waits). 0, or
- * -EUCLEAN with the broken rule in @why. For tests, and for whoever doubts.
+ * The debug walk: checks the rules over all pools of the arena, all locks held (so every other call
+ * waits). 0, or -EUCLEAN with the broken rule in @why. For tests, and for whoever doubts.
  */
 int kvc_check(struct kvc_arena *arena, char *why, size_t n);
 

@@ -2,9 +2,10 @@
 /*
  * FREE, GET, and where a page is.
  *
- * FREE first marks the whole batch in the client's records, so that a wrong handle, or one that stands there too
- * often, changes nothing. Then references go and pages of own slabs return to their rings, all under the client's
- * lock. Private pages in other slabs are zapped first, a few slabs at a time.
+ * FREE first marks the whole batch in the client's records, so that a wrong handle, or one that
+ * stands there too often, changes nothing. Then references go and pages of own slabs return to
+ * their rings, all under the client's lock. Private pages in other slabs are zapped first, a few
+ * slabs at a time.
  */
 #include "state.h"
 
@@ -36,7 +37,8 @@ static void unmark(struct kvc_client *client, const u64 *pages, u32 n)
 	}
 }
 
-/* [3] held. Mark private pages leaving and take references off the records. Returns the references, or an errno. */
+/* [3] held. Mark private pages leaving and take references off the records. Returns the references,
+ * or an errno. */
 static int mark(struct kvc_client *client, const u64 *pages, u32 n)
 {
 	struct kvc_record *record;
@@ -83,8 +85,8 @@ static void leave_sealed(struct kvc_client *client, const u64 *pages, u32 n)
 }
 
 /*
- * [3] held. Leaving pages of one own slab, from pages[*k] on, return to its ring. Moves *k behind them (and behind
- * pages of the same slab that are not leaving).
+ * [3] held. Leaving pages of one own slab, from pages[*k] on, return to its ring. Moves *k behind
+ * them (and behind pages of the same slab that are not leaving).
  */
 static void leave_run(struct kvc_client *client, struct kvc_record *record, const u64 *pages, u32 n,
 		      u32 *k, struct kvc_op *op)
@@ -149,7 +151,8 @@ static bool leave_own(struct kvc_client *client, const u64 *pages, u32 n, struct
 	return others;
 }
 
-/* [3] held. Begin to move leaving pages of other slabs, from pages[op->cursor] on, as many as op can carry. */
+/* [3] held. Begin to move leaving pages of other slabs, from pages[op->cursor] on, as many as op
+ * can carry. */
 static void leave_others(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
 {
 	struct kvc_record *record;
@@ -224,8 +227,8 @@ int kvc_free(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *
 }
 
 /*
- * An ALLOC that failed gives back what it had. Its handles were not given out; but another thread of the client may
- * have guessed one, and what that freed is none of ours.
+ * An ALLOC that failed gives back what it had. Its handles were not given out; but another thread
+ * of the client may have guessed one, and what that freed is none of ours.
  */
 int kvc_undo(struct kvc_client *client, u64 *pages, struct kvc_op *op)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The index of a pool: hash -> sealed or cached page, references, and the cached pages in the order of eviction.
- * Everything here is under the index's lock.
+ * The index of a pool: hash -> sealed or cached page, references, and the cached pages in the order
+ * of eviction. Everything here is under the index's lock.
  *
- * It grows in steps: a table of four times the size comes through a need, and each change moves a few buckets.
+ * It grows in steps: a table of four times the size comes through a need, and each change moves a
+ * few buckets.
  */
 #include "state.h"
 
@@ -40,7 +41,8 @@ static void move_some(struct kvc_index *index)
 	for (i = 0; i < MOVE_STEP && index->old; i++) {
 		for (entry = index->old[index->moved]; entry; entry = next) {
 			next = entry->next;
-			to = &index->table[place(index, entry->slab->cache->id, entry->hash) & index->mask];
+			to = &index->table[place(index, entry->slab->cache->id, entry->hash) &
+					   index->mask];
 			entry->next = *to;
 			*to = entry;
 		}
@@ -136,10 +138,13 @@ static struct kvc_list *merge(struct kvc_list *a, struct kvc_list *b)
 	return head;
 }
 
-/* Pages that lost their last reference in one call go to their caches' eviction lists, deepest first. */
+/* Pages that lost their last reference in one call go to their caches' eviction lists, deepest
+ * first. */
 void kvc_cache_entries(struct kvc_list *cached, u64 stamp)
 {
-	struct kvc_list *run[12] = { NULL }; /* run[i]: sorted, of 2^i entries; KVC_BATCH_MAX fits */
+	struct kvc_list *run[12] = {
+		NULL
+	}; /* run[i]: sorted, of 2^i entries; KVC_BATCH_MAX fits */
 	struct kvc_list *l = cached->next, *next, *all = NULL;
 	struct kvc_entry *entry;
 	u32 i;
@@ -165,7 +170,8 @@ void kvc_cache_entries(struct kvc_list *cached, u64 stamp)
 	}
 }
 
-/* A cached page leaves the index and is moving; its slab's holds and counts are the caller's to keep. */
+/* A cached page leaves the index and is moving; its slab's holds and counts are the caller's to
+ * keep. */
 void kvc_evict_entry(struct kvc_entry *entry)
 {
 	struct kvc_slab *slab = entry->slab;
@@ -181,7 +187,8 @@ void kvc_evict_entry(struct kvc_entry *entry)
 /* Ask for a bigger table if @n more entries make the chains long. True: a need was added. */
 bool kvc_grow_need(struct kvc_index *index, u32 n, struct kvc_op *op)
 {
-	if (op->flags & KVC_OP_GROW || index->old || index->retired || index->nr + n <= 2 * (index->mask + 1))
+	if (op->flags & KVC_OP_GROW || index->old || index->retired ||
+	    index->nr + n <= 2 * (index->mask + 1))
 		return false;
 	op->flags |= KVC_OP_GROW;
 	return kvc_need_table(op, KVC_USE_INDEX, 4 * (index->mask + 1) * sizeof(*index->table));

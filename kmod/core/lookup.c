@@ -4,8 +4,8 @@
 
 #define LOOKUP_STEP 64 /* hashes under one hold of the index's lock */
 
-/* [3], [5] held. Reference the page with hash @hash. -ENOENT: it is not there; -ENOMEM: a record is wanted; -EDQUOT,
- * -ENOSPC, -EBUSY, -EOVERFLOW: no reference may be taken. */
+/* [3], [5] held. Reference the page with hash @hash. -ENOENT: it is not there; -ENOMEM: a record is
+ * wanted; -EDQUOT, -ENOSPC, -EBUSY, -EOVERFLOW: no reference may be taken. */
 static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, struct kvc_op *op)
 {
 	struct kvc_entry *entry = kvc_find(&client->pool->index, id, hash);
@@ -27,8 +27,8 @@ static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, st
 }
 
 /* [3] held. Go on from where the last round ended, until done or for want of something. */
-static int look_on(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
-		   struct kvc_op *op)
+static int look_on(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n,
+		   u64 *pages, struct kvc_op *op)
 {
 	struct kvc_index *index = &client->pool->index;
 	u32 i, had;
@@ -53,8 +53,8 @@ static int look_on(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HAS
 	return r;
 }
 
-int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages,
-	       struct kvc_op *op)
+int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n,
+	       u64 *pages, struct kvc_op *op)
 {
 	struct kvc_pool *pool = client->pool;
 	u32 a_slab;
@@ -73,7 +73,8 @@ int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SI
 		r = a_slab ? look_on(client, id, hashes, n, pages, op) : -EINVAL;
 		kvc_lock_drop(&client->lock);
 		/* At a limit, whatever is held only as a spare goes first. */
-	} while ((r == -EDQUOT || r == -ENOSPC) && kvc_take_spare(pool, KVC_NONE, r == -ENOSPC, false, op));
+	} while ((r == -EDQUOT || r == -ENOSPC) &&
+		 kvc_take_spare(pool, KVC_NONE, r == -ENOSPC, false, op));
 	if (r == -EINVAL)
 		return r;
 	if (r == -ENOMEM && !(op->flags & KVC_OP_NOTABLE)) {

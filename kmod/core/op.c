@@ -142,7 +142,8 @@ static void collect_pages_back(struct kvc_zap *zap, struct kvc_op *op)
 	kvc_lock_drop(&pool->lock);
 }
 
-static void collect_zap(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struct kvc_op *op)
+static void collect_zap(struct kvc_client *client, u64 *pages, struct kvc_zap *zap,
+			struct kvc_op *op)
 {
 	u32 w;
 
@@ -161,7 +162,8 @@ static void collect_zap(struct kvc_client *client, u64 *pages, struct kvc_zap *z
 	}
 }
 
-/* The caller has done what op asked for. @client and @pages: those of the call, where it has them. */
+/* The caller has done what op asked for. @client and @pages: those of the call, where it has them.
+ */
 void kvc_collect(struct kvc_pool *pool, struct kvc_client *client, u64 *pages, struct kvc_op *op)
 {
 	u32 i;

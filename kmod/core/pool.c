@@ -120,7 +120,8 @@ size_t kvc_cache_size(u32 page_size)
 {
 	if (!page_size || page_size % KVC_FRAME_SIZE || page_size > KVC_EXTENT_SIZE)
 		return 0;
-	return sizeof(struct kvc_cache) + (KVC_EXTENT_SIZE / page_size + 1) * sizeof(struct kvc_list);
+	return sizeof(struct kvc_cache) +
+	       (KVC_EXTENT_SIZE / page_size + 1) * sizeof(struct kvc_list);
 }
 
 int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
@@ -244,7 +245,8 @@ static void stat_cache(struct kvc_arena *arena, struct kvc_cache *cache, u64 fre
 	stat->free += free_pages;
 	stat->free_bytes += free_pages * cache->page_size;
 	kvc_lock_take(&arena->lock);
-	stat->tail_bytes += (u64)cache->nr_slabs * (KVC_EXTENT_SIZE - cache->pages * cache->page_size);
+	stat->tail_bytes +=
+		(u64)cache->nr_slabs * (KVC_EXTENT_SIZE - cache->pages * cache->page_size);
 	stat->quarantined_bytes += cache->nr_quarantined * cache->page_size;
 	kvc_lock_drop(&arena->lock);
 }

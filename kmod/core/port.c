@@ -50,7 +50,8 @@ u64 kvc_siphash(const void *data, size_t size, const u64 key[2])
 	int k;
 
 	for (i = 0; i + 8 <= size; i += 8) {
-		memcpy(&m, (const u8 *)data + i, 8); /* the kernel's hash reads little-endian; so do we run */
+		memcpy(&m, (const u8 *)data + i,
+		       8); /* the kernel's hash reads little-endian; so do we run */
 		v[3] ^= m;
 		sipround(v);
 		sipround(v);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the core takes from its surroundings: integer types, a spinlock, bit operations, a keyed hash, errno,
- * memcpy and friends. Nothing else. */
+/* What the core takes from its surroundings: integer types, a spinlock, bit operations, a keyed
+ * hash, errno, memcpy and friends. Nothing else. */
 #ifndef KVC_PORT_H
 #define KVC_PORT_H
 
@@ -105,7 +105,8 @@ static inline u32 kvc_weight64(u64 v)
 	return (u32)__builtin_popcountll(v);
 }
 
-u64 kvc_siphash(const void *data, size_t size, const u64 key[2]); /* SipHash-2-4; size a multiple of 8 */
+u64 kvc_siphash(const void *data, size_t size,
+		const u64 key[2]); /* SipHash-2-4; size a multiple of 8 */
 
 #endif
 #endif

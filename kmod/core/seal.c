@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * SEAL: begin marks the pages moving, then they are zapped a few slabs at a time, then finish enters them all
- * under one hold of the index's lock, or restores them.
+ * SEAL: begin marks the pages moving, then they are zapped a few slabs at a time, then finish
+ * enters them all under one hold of the index's lock, or restores them.
  *
- * In the records a page is SEALING from begin to finish. In kvc_seal.state is what is known of each: where in the
- * batch its parent stands, later whether its hash was there already.
+ * In the records a page is SEALING from begin to finish. In kvc_seal.state is what is known of
+ * each: where in the batch its parent stands, later whether its hash was there already.
  */
 #include "state.h"
 
-#define SEAL_PARENT 0x07ff /* 1 + number of the seal that has the parent's hash; 0: none before it */
+#define SEAL_PARENT \
+	0x07ff /* 1 + number of the seal that has the parent's hash; 0: none before it */
 #define SEAL_DUPLICATE 0x1000 /* the hash was there: page is that one's */
 
 /* Without a lock: look at each seal alone, and for its parent among those before it. */
@@ -134,7 +135,8 @@ static void restore(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 	}
 }
 
-/* [3], [5] held. @by 1: the seal's page enters the index with one reference, the client's. @by -1: the reverse. */
+/* [3], [5] held. @by 1: the seal's page enters the index with one reference, the client's. @by -1:
+ * the reverse. */
 static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp, int by)
 {
 	struct kvc_record *record = kvc_record_of(client, seal->was);
@@ -163,7 +165,8 @@ static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp, i
 	record->nr_refd += by;
 }
 
-/* [3], [5] held. The page that has the seal's hash already gets one more reference, in place of the seal's. */
+/* [3], [5] held. The page that has the seal's hash already gets one more reference, in place of the
+ * seal's. */
 static int duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kvc_entry *winner,
 		     struct kvc_op *op)
 {
@@ -183,8 +186,8 @@ static int duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kv
 	return 0;
 }
 
-static void undo_duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kvc_list *cached,
-			   struct kvc_op *op)
+static void undo_duplicate(struct kvc_client *client, struct kvc_seal *seal,
+			   struct kvc_list *cached, struct kvc_op *op)
 {
 	struct kvc_record *record = kvc_record_of(client, seal->page);
 	u32 i = kvc_handle_index(seal->page);
@@ -218,7 +221,8 @@ static bool want_records(struct kvc_client *client, u32 id, struct kvc_seal *sea
 }
 
 /* [3], [5] held. Enter all or none. */
-static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n, struct kvc_op *op)
+static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n,
+		     struct kvc_op *op)
 {
 	struct kvc_index *index = &client->pool->index;
 	struct kvc_entry *winner;
@@ -254,7 +258,8 @@ static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, 
 	return r;
 }
 
-/* Finish: KVC_MORE, or 0 and pages are sealed or duplicates, or an errno and all are private again. */
+/* Finish: KVC_MORE, or 0 and pages are sealed or duplicates, or an errno and all are private again.
+ */
 static int finish(struct kvc_client *client, struct kvc_seal *seals, u32 n, struct kvc_op *op)
 {
 	struct kvc_index *index = &client->pool->index;

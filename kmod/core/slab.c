@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Slabs: their tables, the bins of the ownerless ones, and pages that come back to a slab after a move. */
+/* Slabs: their tables, the bins of the ownerless ones, and pages that come back to a slab after a
+ * move. */
 #include "state.h"
 
 static size_t hot_size(u32 pages)
@@ -15,7 +16,8 @@ size_t kvc_slab_size(u32 pages)
 }
 
 /* All pages free and zapped; ownerless, in no bin, not yet in the arena. */
-struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cache *cache, u32 extent)
+struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cache *cache,
+			       u32 extent)
 {
 	struct kvc_slab *slab = mem;
 	u32 i;
@@ -71,8 +73,8 @@ void kvc_quarantine(struct kvc_slab *slab, u32 index)
 }
 
 /*
- * [2] held, no other lock. A moving page, zapped, comes back to its slab: free, or quarantined if it is @pinned. The
- * slab's owner cannot vanish meanwhile, but may change until its lock is held.
+ * [2] held, no other lock. A moving page, zapped, comes back to its slab: free, or quarantined if
+ * it is @pinned. The slab's owner cannot vanish meanwhile, but may change until its lock is held.
  */
 void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op *op)
 {
@@ -94,7 +96,8 @@ again:
 			kvc_bin_del(slab);
 		kvc_ring_put(slab, index);
 		kvc_account(slab, -1, -1, 0, 0);
-		if (!slab->transit && !(slab->nr_free == slab->pages && kvc_slab_dead(slab, NULL, op)))
+		if (!slab->transit &&
+		    !(slab->nr_free == slab->pages && kvc_slab_dead(slab, NULL, op)))
 			kvc_bin_add(slab);
 		kvc_lock_drop(&cache->lock);
 		return;
@@ -120,7 +123,8 @@ again:
 	kvc_lock_drop(&client->lock);
 }
 
-/* A slab that was picked: nobody holds or finds its pages any more. It leaves its pool for op->dead. */
+/* A slab that was picked: nobody holds or finds its pages any more. It leaves its pool for
+ * op->dead. */
 void kvc_strip(struct kvc_slab *slab, struct kvc_op *op)
 {
 	struct kvc_pool *pool = slab->pool;
@@ -151,8 +155,8 @@ void kvc_strip(struct kvc_slab *slab, struct kvc_op *op)
 }
 
 /*
- * Begin to look at the pool's quarantined pages again, KVC_ZAPS slabs at a time; each slab once in an op. False: they
- * have all been looked at.
+ * Begin to look at the pool's quarantined pages again, KVC_ZAPS slabs at a time; each slab once in
+ * an op. False: they have all been looked at.
  */
 bool kvc_scan_quarantine(struct kvc_pool *pool, struct kvc_op *op)
 {

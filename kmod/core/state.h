@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the core remembers. Only its own files include this; the lock order is at the head of core.h. A comment
+/* What the core remembers. Only its own files include this; the lock order is at the head of
+ * core.h. A comment
  * "[3]" names the lock of that list which guards a member; without one it never changes. */
 #ifndef KVC_STATE_H
 #define KVC_STATE_H
@@ -47,7 +48,8 @@ struct kvc_arena {
 
 /* ---- slab ---- */
 
-/* An entry of the index. It exists for each page, and is in the index while the page is sealed or cached. */
+/* An entry of the index. It exists for each page, and is in the index while the page is sealed or
+ * cached. */
 struct kvc_entry {
 	struct kvc_list node; /* [5] in its cache's list of cached pages, while refs is 0 */
 	struct kvc_entry *next; /* [5] in its bucket */
@@ -61,8 +63,10 @@ struct kvc_entry {
 };
 
 struct kvc_page {
-	u32 generation; /* changes when the page leaves private or sealed; [3] or [4] as said in core.h, [5] */
-	u16 ring; /* the slab's ring of free pages: not of this page, of the ring's slot with its number */
+	u32 generation; /* changes when the page leaves private or sealed; [3] or [4] as said in
+			   core.h, [5] */
+	u16 ring; /* the slab's ring of free pages: not of this page, of the ring's slot with its
+		     number */
 	u8 state; /* enum kvc_page_state */
 };
 
@@ -78,8 +82,8 @@ struct kvc_slab {
 	u32 nr_quarantined; /* [2] */
 	u32 nr_ref; /* [5] pages with references */
 	/*
-	 * [6] Reasons for being held: 1 if it has an owner; 1 for each page that is private to another than the
-	 * owner; 1 for each moving or quarantined page; 1 if a page is referenced.
+	 * [6] Reasons for being held: 1 if it has an owner; 1 for each page that is private to
+	 * another than the owner; 1 for each moving or quarantined page; 1 if a page is referenced.
 	 */
 	u32 holds;
 	u32 nr_indexed; /* [6] pages sealed or cached */
@@ -91,7 +95,8 @@ struct kvc_slab {
 	/* [3] of the owner, else [4]; on cache lines of their own */
 	struct kvc_record *owner ____cacheline_aligned; /* changes under [3] of the owner and [4] */
 	u64 base; /* of handles: arena and extent */
-	u64 last; /* serial of the client that last freed pages in it unzapped; 0: all free pages are zapped */
+	u64 last; /* serial of the client that last freed pages in it unzapped; 0: all free pages
+		     are zapped */
 	u16 pages;
 	u16 nr_free;
 	u16 head; /* of the ring: slot of the page that was freed first */
@@ -109,7 +114,8 @@ struct kvc_slab {
 /* What a client holds in a slab, or that it owns it. All [3] of the client. */
 struct kvc_record {
 	struct kvc_list node; /* in the client's room, full or guest */
-	struct kvc_slab *slab; /* which stays while this record says that the client holds or owns something */
+	struct kvc_slab *slab; /* which stays while this record says that the client holds or owns
+				  something */
 	struct kvc_client *client;
 	u32 extent;
 	u16 pages;
@@ -154,7 +160,8 @@ struct kvc_cache {
 	u32 nr_free; /* [4] pages in bins */
 	u64 bins[KVC_PAGES_MAX / 64 + 1]; /* [4] bit b: bin[b] is not empty */
 	u32 nr_cached; /* [5] pages */
-	struct kvc_list evict[KVC_CLASSES]; /* [5] cached pages: least recent stamp first, then deepest first */
+	struct kvc_list evict[KVC_CLASSES]; /* [5] cached pages: least recent stamp first, then
+					       deepest first */
 	u32 nr_idle; /* [6] slabs that nobody holds */
 	u32 nr_slabs; /* [6] */
 	u64 nr_quarantined; /* [6] pages */
@@ -196,7 +203,8 @@ struct kvc_pool {
 	u32 busy; /* slabs that a call is taking out */
 	u64 nr_moving, nr_quarantined; /* pages */
 	u64 adrift;
-	struct kvc_list idle[KVC_PAGES_MAX + 1]; /* slabs that nobody holds, by cached pages; longest idle first */
+	struct kvc_list idle[KVC_PAGES_MAX +
+			     1]; /* slabs that nobody holds, by cached pages; longest idle first */
 	u64 idles[KVC_PAGES_MAX / 64 + 1]; /* bit b: idle[b] is not empty */
 };
 
@@ -209,8 +217,8 @@ struct kvc_pool {
 #define KVC_OP_GROW (1u << 4) /* a bigger index was asked for */
 
 enum kvc_use { /* of a need's table */
-	KVC_USE_RECORD,
-	KVC_USE_INDEX,
+	       KVC_USE_RECORD,
+	       KVC_USE_INDEX,
 };
 
 /* The phases of an op; each call uses what it needs of them. */
@@ -242,7 +250,8 @@ void kvc_released(struct kvc_release *release, struct kvc_op *op);
 /* ---- slab.c ---- */
 
 size_t kvc_slab_size(u32 pages);
-struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cache *cache, u32 extent);
+struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cache *cache,
+			       u32 extent);
 void kvc_bin_add(struct kvc_slab *slab);
 void kvc_bin_del(struct kvc_slab *slab);
 void kvc_quarantine(struct kvc_slab *slab, u32 index);
@@ -262,7 +271,8 @@ static inline void kvc_page_leave(struct kvc_slab *slab, u32 index)
 	kvc_write(slab->page[index].generation, kvc_next_generation(slab->page[index].generation));
 }
 
-/* Put a page at the ring's end. The caller holds the slab's guard and keeps the counts outside the slab. */
+/* Put a page at the ring's end. The caller holds the slab's guard and keeps the counts outside the
+ * slab. */
 static inline void kvc_ring_put(struct kvc_slab *slab, u32 index)
 {
 	u32 slot = slab->head + slab->nr_free;
@@ -282,7 +292,8 @@ static inline u64 kvc_page_handle(const struct kvc_slab *slab, u32 index)
 /* ---- client.c: records; the caller holds [3] ---- */
 
 size_t kvc_record_size(u32 pages);
-struct kvc_record *kvc_record_get(struct kvc_client *client, struct kvc_slab *slab, struct kvc_op *op);
+struct kvc_record *kvc_record_get(struct kvc_client *client, struct kvc_slab *slab,
+				  struct kvc_op *op);
 void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op);
 void kvc_own(struct kvc_client *client, struct kvc_record *record);
 void kvc_guest(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op);

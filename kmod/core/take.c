@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Pages for ALLOC from other places than the client's own slabs: ownerless slabs, other clients' slabs, cached pages,
- * spares. What somebody else may have mapped is moving until the caller has zapped it; kvc_taken() then hands it
- * out.
+ * Pages for ALLOC from other places than the client's own slabs: ownerless slabs, other clients'
+ * slabs, cached pages, spares. What somebody else may have mapped is moving until the caller has
+ * zapped it; kvc_taken() then hands it out.
  */
 #include "state.h"
 
@@ -12,8 +12,8 @@ static u32 missing(const struct kvc_op *op)
 }
 
 /*
- * [4] held. The free pages of an ownerless slab, in no bin, are moving from here on, and the slab is in transit.
- * Returns how many; the caller accounts for them.
+ * [4] held. The free pages of an ownerless slab, in no bin, are moving from here on, and the slab
+ * is in transit. Returns how many; the caller accounts for them.
  */
 static u32 begin_transit(struct kvc_slab *slab, struct kvc_op *op)
 {
@@ -32,10 +32,11 @@ static u32 begin_transit(struct kvc_slab *slab, struct kvc_op *op)
 }
 
 /*
- * [3], [4] held. Take an ownerless slab from its bin: at once if nobody else can have its free pages mapped, else begin
- * to. Returns pages that come later.
+ * [3], [4] held. Take an ownerless slab from its bin: at once if nobody else can have its free
+ * pages mapped, else begin to. Returns pages that come later.
  */
-static u32 take_slab(struct kvc_client *client, struct kvc_slab *slab, u64 *pages, struct kvc_op *op)
+static u32 take_slab(struct kvc_client *client, struct kvc_slab *slab, u64 *pages,
+		     struct kvc_op *op)
 {
 	struct kvc_record *record = client->map[slab->extent];
 	bool clean = !slab->last || slab->last == client->serial;
@@ -127,8 +128,8 @@ int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op)
 			continue;
 		share = &victim->share[id];
 		kvc_lock_take(&victim->lock);
-		while (!kvc_list_empty(&share->room) && taken < missing(op) && op->nr_zaps < KVC_ZAPS &&
-		       op->nr_zaps < op->nr_stash) {
+		while (!kvc_list_empty(&share->room) && taken < missing(op) &&
+		       op->nr_zaps < KVC_ZAPS && op->nr_zaps < op->nr_stash) {
 			before = share->nr_free;
 			take_from(victim, share, op);
 			taken += before - share->nr_free;
@@ -148,15 +149,21 @@ int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op)
 	struct kvc_index *index = &client->pool->index;
 	struct kvc_entry *entry;
 	struct kvc_list *l, *next;
-	u32 class, taken = 0, max = op->nr_stash < KVC_ZAPS ? op->nr_stash : KVC_ZAPS;
+	u32 level, taken = 0, max = op->nr_stash < KVC_ZAPS ? op->nr_stash : KVC_ZAPS;
+	int r = KVC_STEP_NONE;
 
 	kvc_lock_take(&index->lock);
-	for (class = 0; class < KVC_CLASSES; class++) {
-		kvc_list_for_safe(l, next, &cache->evict[class]) {
-			if (taken == missing(op) || !max)
+	for (level = 0; level < KVC_CLASSES; level++) {
+		kvc_list_for_safe(l, next, &cache->evict[level]) {
+			if (taken == missing(op))
 				goto out;
+			if (!max) {
+				r = KVC_STEP_RECORD;
+				goto out;
+			}
 			entry = container_of(l, struct kvc_entry, node);
-			/* In a slab that nobody holds, where a limit forbids to, the next one may do. */
+			/* In a slab that nobody holds, where a limit forbids to, the next one may
+			 * do. */
 			if (kvc_account(entry->slab, 1, 1, 0, -1))
 				continue;
 			if (!kvc_zap_page(op, entry->slab, entry->index, KVC_ZAP_EVICT, max)) {
@@ -169,7 +176,7 @@ int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op)
 	}
 out:
 	kvc_lock_drop(&index->lock);
-	return taken ? KVC_MORE : max ? KVC_STEP_NONE : KVC_STEP_RECORD;
+	return taken ? KVC_MORE : r;
 }
 
 /* [2] of @pool held. Dissolve a spare of any cache but @id; its extent is reserved for @to. */
@@ -208,8 +215,9 @@ static bool spare_of(struct kvc_pool *pool, u32 id, struct kvc_pool *to, struct 
 }
 
 /*
- * Dissolve a spare of this pool's other caches than @id, or (if @others) of a pool that holds more than its min. Its
- * extent is reserved for this pool if @keep, else the pool may hold another instead.
+ * Dissolve a spare of this pool's other caches than @id, or (if @others) of a pool that holds more
+ * than its min. Its extent is reserved for this pool if @keep, else the pool may hold another
+ * instead.
  */
 bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struct kvc_op *op)
 {
@@ -241,7 +249,8 @@ bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struc
 	return found;
 }
 
-/* [2], [3], [4] held. A slab arrives whose free pages were taken: it is the client's if any came free. */
+/* [2], [3], [4] held. A slab arrives whose free pages were taken: it is the client's if any came
+ * free. */
 static void taken_slab(struct kvc_client *client, u64 *pages, struct kvc_record *record,
 		       struct kvc_zap *zap, struct kvc_op *op)
 {
@@ -263,17 +272,20 @@ static void taken_slab(struct kvc_client *client, u64 *pages, struct kvc_record 
 	slab->transit = false;
 	slab->last = 0;
 	own = record && slab->nr_free && missing(op);
-	kvc_account(slab, (int)pinned - (int)n + (own ? 1 - record->nr_private : 0), -(int)n, pinned, 0);
+	kvc_account(slab, (int)pinned - (int)n + (own ? 1 - record->nr_private : 0), -(int)n,
+		    pinned, 0);
 	if (own) {
 		kvc_own(client, record);
-		op->done += kvc_take_own(&client->share[record->cache], pages + op->done, missing(op));
+		op->done +=
+			kvc_take_own(&client->share[record->cache], pages + op->done, missing(op));
 		return;
 	}
 	if (slab->nr_free < slab->pages || !kvc_slab_dead(slab, NULL, op))
 		kvc_bin_add(slab);
 }
 
-/* [2], [3], [4] held. Cached pages that were taken become private to the client; what it cannot use stays in @zap. */
+/* [2], [3], [4] held. Cached pages that were taken become private to the client; what it cannot use
+ * stays in @zap. */
 static void taken_pages(struct kvc_client *client, u64 *pages, struct kvc_record *record,
 			struct kvc_zap *zap, struct kvc_op *op)
 {

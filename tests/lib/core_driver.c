@@ -6,24 +6,7 @@
 #include "core_driver.h"
 #include "state.h"
 
-#define CHAIN 8 /* hashes in a chain; their numbers follow each other */
-#define CHAINS 6
-
 static const u32 page_sizes[] = { 2048 << 10, 1024 << 10, 512 << 10, 340 << 10, 64 << 10 };
-
-static u64 next(struct driver *d)
-{
-	u64 z = (d->seed += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-static u32 below(struct driver *d, u32 n)
-{
-	return next(d) % n;
-}
 
 /* ---- needs and effects ---- */
 
@@ -32,7 +15,7 @@ static bool decline(struct core_env *env, const struct kvc_need *need)
 	struct driver *d = env->data;
 
 	(void)need;
-	if (!d->now->decline || below(d, 2))
+	if (!d->now->decline || driver_below(d, 2))
 		return false;
 	return d->now->declined = true;
 }
@@ -49,8 +32,8 @@ static bool pinned(struct core_env *env, const struct kvc_zap *zap, u32 index)
 static void evicted(struct driver *d, u32 x, u32 i, struct model_page *page)
 {
 	if (page->state != MODEL_SEALED || page->all_refs) {
-		driver_wrong(d, "extent %u page %u: evicted in state %u with %u references", x, i, page->state,
-			     page->all_refs);
+		driver_wrong(d, "extent %u page %u: evicted in state %u with %u references", x, i,
+			     page->state, page->all_refs);
 		return;
 	}
 	driver_dead(d, kvc_handle(0, x, i, page->generation));
@@ -92,9 +75,10 @@ static void zapped(struct core_env *env, const struct kvc_zap *zap)
 		}
 		if (zap->why == KVC_ZAP_EVICT)
 			evicted(d, zap->extent, i, page);
-		else if (page->state != (zap->why == KVC_ZAP_QUARANTINE ? MODEL_QUARANTINED : MODEL_FREE))
-			driver_wrong(d, "extent %u page %u: zapped (%u) in state %u", zap->extent, i, zap->why,
-				     page->state);
+		else if (page->state !=
+			 (zap->why == KVC_ZAP_QUARANTINE ? MODEL_QUARANTINED : MODEL_FREE))
+			driver_wrong(d, "extent %u page %u: zapped (%u) in state %u", zap->extent,
+				     i, zap->why, page->state);
 		if (zap->why == KVC_ZAP_QUARANTINE && !pin)
 			d->now->released++;
 		page->state = pin ? MODEL_QUARANTINED : MODEL_FREE;
@@ -113,10 +97,12 @@ static void released(struct core_env *env, const struct kvc_release *release)
 		d->pin[x][i] = false;
 		if (page->state == MODEL_FREE)
 			continue;
-		if (page->all_refs || (page->state != MODEL_SEALED && page->state != MODEL_QUARANTINED) ||
+		if (page->all_refs ||
+		    (page->state != MODEL_SEALED && page->state != MODEL_QUARANTINED) ||
 		    (page->state == MODEL_QUARANTINED && d->now->kind != CALL_KINDS))
-			driver_wrong(d, "extent %u page %u: released in state %u with %u references", x, i,
-				     page->state, page->all_refs);
+			driver_wrong(d,
+				     "extent %u page %u: released in state %u with %u references",
+				     x, i, page->state, page->all_refs);
 		if (page->state == MODEL_SEALED) {
 			driver_dead(d, kvc_handle(0, x, i, page->generation));
 			cached++;
@@ -132,175 +118,6 @@ static void released(struct core_env *env, const struct kvc_release *release)
 	e->life++;
 	e->pool = e->cache = -1;
 	e->pages = 0;
-}
-
-/* ---- arguments ---- */
-
-/* Handles that the client holds, each as often as it has references (a few at most). */
-static u32 holdings(struct driver *d, struct call *c, bool private, bool sealed, u64 *out, u32 max)
-{
-	struct model_page *page;
-	u32 x, i, k, n = 0;
-
-	for (x = 0; x < d->m.nr; x++) {
-		for (i = 0; i < d->m.extent[x].pages; i++) {
-			page = &d->m.extent[x].page[i];
-			if (private && page->state == MODEL_PRIVATE && page->holder == c->client && n < max)
-				out[n++] = kvc_handle(0, x, i, page->generation);
-			for (k = 0; sealed && k < page->refs[c->client] && k < 3 && n < max; k++)
-				out[n++] = kvc_handle(0, x, i, page->generation);
-		}
-	}
-	for (k = n; k > 1; k--) { /* shuffled */
-		u64 t = out[k - 1];
-
-		i = below(d, k);
-		out[k - 1] = out[i];
-		out[i] = t;
-	}
-	return n;
-}
-
-static u64 wrong_handle(struct driver *d)
-{
-	u32 x = below(d, d->m.nr), i = below(d, d->m.extent[x].pages ? d->m.extent[x].pages : 2);
-	u64 handle = kvc_handle(0, x, i, d->m.extent[x].page[i].generation);
-
-	switch (below(d, 8)) {
-	case 0:
-		return 0;
-	case 1:
-		return next(d);
-	case 2: /* a page that somebody, perhaps another, holds or held */
-		return handle;
-	case 3:
-		return kvc_handle(0, x, i, d->m.extent[x].page[i].generation + 1000 + below(d, 1000));
-	case 4:
-		return handle | 1ull << 58;
-	case 5:
-		return kvc_handle(0, x, 512 + below(d, 512), 1);
-	default:
-		return d->nr_dead ? d->dead[below(d, d->nr_dead < DEAD ? d->nr_dead : DEAD)].handle : 0;
-	}
-}
-
-static u32 batch(struct driver *d, u32 most)
-{
-	u32 n = below(d, 64);
-
-	if (n == 0)
-		return 0;
-	if (n == 1)
-		return KVC_BATCH_MAX;
-	if (n == 2)
-		return KVC_BATCH_MAX + 1;
-	return 1 + below(d, most);
-}
-
-static void fill_handles(struct driver *d, struct call *c, bool private, bool sealed)
-{
-	u32 k, had = holdings(d, c, private, sealed, c->pages, KVC_BATCH_MAX);
-
-	c->n = batch(d, had && below(d, 4) ? had : 4);
-	if (c->n > had && c->n < KVC_BATCH_MAX && had && below(d, 8))
-		c->n = had;
-	for (k = had; k < c->n; k++)
-		c->pages[k] = had ? c->pages[below(d, had)] : wrong_handle(d);
-	if (c->n && below(d, 12) == 0)
-		c->pages[below(d, c->n)] = wrong_handle(d);
-	if (c->n > 1 && below(d, 24) == 0)
-		c->pages[below(d, c->n)] = c->pages[below(d, c->n)];
-}
-
-static void fill_hashes(struct driver *d, struct call *c)
-{
-	u32 k, first = 1 + CHAIN * below(d, CHAINS);
-
-	if (c->kind == CALL_SEAL && below(d, 2))
-		first += below(d, CHAIN);
-	for (k = 0; k < c->n; k++) {
-		c->hash[k] = first + k % (2 * CHAIN);
-		if (below(d, 60) == 0)
-			c->hash[k] = 1 + below(d, CHAIN * CHAINS);
-		core_hash(c->hashes[k], c->hash[k]);
-	}
-}
-
-static void fill_seals(struct driver *d, struct call *c)
-{
-	u32 k, cache;
-
-	fill_handles(d, c, true, false);
-	/* Mostly of one cache. */
-	for (k = 1; k < c->n && k < KVC_BATCH_MAX && below(d, 20); k++) {
-		cache = d->m.extent[kvc_handle_extent(c->pages[0]) % d->m.nr].cache;
-		if ((u32)d->m.extent[kvc_handle_extent(c->pages[k]) % d->m.nr].cache != cache)
-			c->n = k;
-	}
-	if (c->n > 8 && c->n < KVC_BATCH_MAX && below(d, 4))
-		c->n = 8;
-	fill_hashes(d, c);
-	memset(c->seals, 0, sizeof(c->seals));
-	for (k = 0; k < c->n; k++) {
-		c->seals[k].page = c->pages[k];
-		memcpy(c->seals[k].hash, c->hashes[k], KVC_HASH_SIZE);
-		core_hash(c->seals[k].parent, c->hash[k] - 1);
-		c->seals[k].depth = (c->hash[k] - 1) % CHAIN;
-		c->seals[k].class = below(d, 3);
-		c->seals[k].flags = c->seals[k].depth ? 0 : KVC_SEAL_ROOT;
-		if (below(d, 600) == 0)
-			c->seals[k].class = KVC_CLASSES;
-		if (below(d, 600) == 0)
-			c->seals[k].flags = 2;
-	}
-}
-
-static enum call_kind choose(struct driver *d)
-{
-	u32 n = below(d, 200);
-
-	return n < 60  ? CALL_ALLOC :
-	       n < 100 ? CALL_FREE :
-	       n < 112 ? CALL_GET :
-	       n < 152 ? CALL_SEAL :
-	       n < 190 ? CALL_LOOKUP :
-	       n < 193 ? CALL_EXIT :
-	       n < 197 ? CALL_RECLAIM :
-			 CALL_UNQUARANTINE;
-}
-
-static void fill(struct driver *d, struct call *c)
-{
-	struct model_pool *p = &d->m.pool[c->pool];
-	u32 caches = 0;
-
-	while (p->pages[caches])
-		caches++;
-	c->kind = choose(d);
-	c->cache = below(d, 40) ? below(d, caches) : caches + below(d, 20);
-	c->flags = 0;
-	c->decline = below(d, 10) == 0;
-	switch (c->kind) {
-	case CALL_ALLOC:
-		c->n = batch(d, below(d, 3) ? 4 : 40);
-		c->flags = below(d, 50) == 0 ? 2 : below(d, 3) == 0;
-		break;
-	case CALL_FREE:
-		fill_handles(d, c, true, true);
-		break;
-	case CALL_GET:
-		fill_handles(d, c, below(d, 8) == 0, true);
-		break;
-	case CALL_SEAL:
-		fill_seals(d, c);
-		break;
-	case CALL_LOOKUP:
-		c->n = batch(d, 10);
-		fill_hashes(d, c);
-		break;
-	default:
-		c->n = 1 + below(d, 4);
-	}
 }
 
 /* ---- calls ---- */
@@ -320,8 +137,8 @@ static int make(struct driver *d, struct call *c)
 	case CALL_SEAL:
 		return kvc_seal(client, c->seals, c->n, &c->op);
 	case CALL_LOOKUP:
-		return kvc_lookup(client, c->cache, (const u8(*)[KVC_HASH_SIZE])c->hashes, c->n, c->pages,
-				  &c->op);
+		return kvc_lookup(client, c->cache, (const u8(*)[KVC_HASH_SIZE])c->hashes, c->n,
+				  c->pages, &c->op);
 	case CALL_EXIT:
 		return kvc_client_exit(client, &c->op);
 	case CALL_RECLAIM:
@@ -371,7 +188,7 @@ static void begin(struct driver *d, struct call *c, int client)
 	c->alone = true;
 	for (i = 0; i < 3; i++)
 		c->alone = c->alone && !d->call[i].running;
-	fill(d, c);
+	driver_fill(d, c);
 	driver_expect(d, c);
 	c->running = true;
 	d->calls++;
@@ -392,12 +209,12 @@ static struct call *running(struct driver *d, int client)
 
 static bool make_pool(struct driver *d, int p)
 {
-	u32 i, n = d->m.nr, min = below(d, n / 3), max, committed = 0;
+	u32 i, n = d->m.nr, min = driver_below(d, n / 3), max, committed = 0;
 	struct kvc_stat stat;
 	int err;
 
-	max = min + 1 + below(d, n - min);
-	if (below(d, 3) == 0)
+	max = min + 1 + driver_below(d, n - min);
+	if (driver_below(d, 3) == 0)
 		max = n;
 	for (i = 0; i < MODEL_POOLS; i++) {
 		if (!d->pool[i])
@@ -407,7 +224,8 @@ static bool make_pool(struct driver *d, int p)
 	}
 	d->pool[p] = core_pool(&d->env, min, max, &err);
 	if (err != (committed + min > n ? -ENOSPC : 0))
-		driver_wrong(d, "pool of min %u gives %d, %u of %u committed", min, err, committed, n);
+		driver_wrong(d, "pool of min %u gives %d, %u of %u committed", min, err, committed,
+			     n);
 	if (err)
 		return false;
 	memset(&d->m.pool[p], 0, sizeof(d->m.pool[p]));
@@ -415,9 +233,9 @@ static bool make_pool(struct driver *d, int p)
 	d->m.pool[p].min = min;
 	d->m.pool[p].max = max;
 	d->seals[p] = d->lookups[p] = d->asked[p] = d->hits[p] = 0;
-	n = 1 + below(d, 3);
+	n = 1 + driver_below(d, 3);
 	for (i = 0; i < n; i++) {
-		u32 size = page_sizes[(p + i + below(d, 2) * 2) % 5];
+		u32 size = page_sizes[(p + i + driver_below(d, 2) * 2) % 5];
 		int id = core_cache(d->pool[p], size);
 
 		if (id >= 0)
@@ -456,12 +274,12 @@ static void end_pool(struct driver *d, int p)
 
 static void come_and_go(struct driver *d)
 {
-	int p = below(d, MODEL_POOLS), i = below(d, MODEL_CLIENTS);
+	int p = driver_below(d, MODEL_POOLS), i = driver_below(d, MODEL_CLIENTS);
 
 	if (!running(d, -1)) {
 		if (!d->pool[p])
 			make_pool(d, p);
-		else if (below(d, 300) == 0)
+		else if (driver_below(d, 300) == 0)
 			end_pool(d, p);
 	}
 	p = i % MODEL_POOLS;
@@ -473,11 +291,11 @@ static void come_and_go(struct driver *d)
 
 static void pins(struct driver *d)
 {
-	u32 x = below(d, d->m.nr);
+	u32 x = driver_below(d, d->m.nr);
 
-	if (below(d, 40) == 0 && d->m.extent[x].pages)
-		d->pin[x][below(d, d->m.extent[x].pages)] = true;
-	if (below(d, 25) == 0)
+	if (driver_below(d, 40) == 0 && d->m.extent[x].pages)
+		d->pin[x][driver_below(d, d->m.extent[x].pages)] = true;
+	if (driver_below(d, 25) == 0)
 		memset(d->pin, 0, sizeof(d->pin));
 }
 
@@ -497,24 +315,32 @@ static void compare(struct driver *d)
 		model_count(&d->m, p, &count);
 		kvc_stat(d->pool[p], &stat);
 		if (count.private_pages != stat.private_pages || count.sealed != stat.sealed ||
-		    count.cached != stat.cached || count.quarantined != stat.quarantined || stat.moving)
+		    count.cached != stat.cached || count.quarantined != stat.quarantined ||
+		    stat.moving)
 			driver_wrong(d,
-				     "pool %d: private sealed cached quarantined moving %llu %llu %llu %llu %llu, "
+				     "pool %d: private sealed cached quarantined moving %llu %llu "
+				     "%llu %llu %llu, "
 				     "model %llu %llu %llu %llu",
-				     p, (unsigned long long)stat.private_pages, (unsigned long long)stat.sealed,
-				     (unsigned long long)stat.cached, (unsigned long long)stat.quarantined,
-				     (unsigned long long)stat.moving, (unsigned long long)count.private_pages,
-				     (unsigned long long)count.sealed, (unsigned long long)count.cached,
+				     p, (unsigned long long)stat.private_pages,
+				     (unsigned long long)stat.sealed,
+				     (unsigned long long)stat.cached,
+				     (unsigned long long)stat.quarantined,
+				     (unsigned long long)stat.moving,
+				     (unsigned long long)count.private_pages,
+				     (unsigned long long)count.sealed,
+				     (unsigned long long)count.cached,
 				     (unsigned long long)count.quarantined);
 		if (stat.seals != d->seals[p] || stat.lookups != d->lookups[p] ||
 		    stat.lookup_asked != d->asked[p] || stat.lookup_hits != d->hits[p])
 			driver_wrong(d, "pool %d: counts of seals and lookups are wrong", p);
 		if (stat.held > stat.max || stat.arena_backing)
-			driver_wrong(d, "pool %d: holds %llu, backing %llu", p, (unsigned long long)stat.held,
+			driver_wrong(d, "pool %d: holds %llu, backing %llu", p,
+				     (unsigned long long)stat.held,
 				     (unsigned long long)stat.arena_backing);
 		for (x = 0, pages = 0; x < d->m.nr; x++)
 			pages += d->m.extent[x].pool == p ? d->m.extent[x].pages : 0;
-		if (stat.free + stat.private_pages + stat.sealed + stat.cached + stat.quarantined < pages)
+		if (stat.free + stat.private_pages + stat.sealed + stat.cached + stat.quarantined <
+		    pages)
 			driver_wrong(d, "pool %d: pages are missing", p);
 	}
 }
@@ -532,41 +358,44 @@ static void look(struct driver *d, u32 x, u32 i)
 			continue;
 		r = kvc_where(d->client[c], handle, &where);
 		want = model_live(&d->m, handle) && model_holds(page, c) ? 0 : -EBADF;
-		if (!want && (where.extent != x || where.size != KVC_EXTENT_SIZE / KVC_FRAME_SIZE /
-									   d->m.extent[x].pages * KVC_FRAME_SIZE ||
+		if (!want && (where.extent != x ||
+			      where.size != KVC_EXTENT_SIZE / KVC_FRAME_SIZE /
+						    d->m.extent[x].pages * KVC_FRAME_SIZE ||
 			      where.offset != i * where.size ||
 			      where.writable != (page->state == MODEL_PRIVATE)))
-			driver_wrong(d, "extent %u page %u: shown at %u+%u size %u writable %d", x, i,
-				     where.extent, where.offset, where.size, where.writable);
+			driver_wrong(d, "extent %u page %u: shown at %u+%u size %u writable %d", x,
+				     i, where.extent, where.offset, where.size, where.writable);
 		if (!r != !want || (r && r != -EBADF && r != -ESTALE))
-			driver_wrong(d, "extent %u page %u: client %d may look: %d, model %d", x, i, c, r, want);
+			driver_wrong(d, "extent %u page %u: client %d may look: %d, model %d", x, i,
+				     c, r, want);
 	}
 }
 
 bool driver_step(struct driver *d)
 {
 	struct call *c = running(d, -1), *free_call = NULL;
-	u32 i, tries, x = below(d, d->m.nr);
+	u32 i, tries, x = driver_below(d, d->m.nr);
 
 	pins(d);
 	come_and_go(d);
 	for (i = 0; i < 2; i++)
 		if (!d->call[i].running)
 			free_call = &d->call[i];
-	if (c && (!free_call || below(d, 2))) {
+	if (c && (!free_call || driver_below(d, 2))) {
 		advance(d, c);
 	} else {
 		for (tries = 0; tries < 20; tries++) {
-			i = below(d, MODEL_CLIENTS);
+			i = driver_below(d, MODEL_CLIENTS);
 			if (d->client[i] && !running(d, i))
 				break;
 		}
 		if (tries < 20) {
 			begin(d, free_call, i);
-			/* Three of four go on to their end; the rest waits for others to run in between. */
-			for (x = below(d, 4); free_call->running && x && !d->why[0];)
+			/* Three of four go on to their end; the rest waits for others to run in
+			 * between. */
+			for (x = driver_below(d, 4); free_call->running && x && !d->why[0];)
 				advance(d, free_call);
-			x = below(d, d->m.nr);
+			x = driver_below(d, d->m.nr);
 		}
 	}
 	if (!d->why[0] && kvc_check(d->env.arena, d->why, sizeof(d->why)))
@@ -584,7 +413,7 @@ void driver_init(struct driver *d, u64 seed)
 
 	memset(d, 0, sizeof(*d));
 	d->seed = seed;
-	d->m.nr = 4 + below(d, MODEL_EXTENTS - 4);
+	d->m.nr = 4 + driver_below(d, MODEL_EXTENTS - 4);
 	d->env.decline = decline;
 	d->env.pinned = pinned;
 	d->env.zap = zapped;

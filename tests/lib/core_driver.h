@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * Random calls of the core, each compared with the model. Up to two calls are left between begin and finish while
- * others run; then, and where needs are declined or pages pinned, a call may be refused that the model would
- * allow, but never the reverse.
+ * Random calls of the core, each compared with the model. Up to two calls are left between begin
+ * and finish while others run; then, and where needs are declined or pages pinned, a call may be
+ * refused that the model would allow, but never the reverse.
  */
 #ifndef CORE_DRIVER_H
 #define CORE_DRIVER_H
@@ -39,7 +39,8 @@ struct call {
 	bool evicted, pinned; /* it evicted a page; a page to be sealed was pinned */
 	bool alone; /* no other call ran since it began */
 	bool begun, fixed; /* the model has its first half; its result */
-	int expect, or_else; /* the errno that it must give, or that one; 0: it is not refused at once */
+	int expect, or_else; /* the errno that it must give, or that one; 0: it is not refused at
+				once */
 	u64 refused; /* the handle for which expect is an errno */
 	u64 could, without_max; /* pages that ALLOC could get */
 	u32 released, dearest; /* slabs (UNQUARANTINE: pages); cached pages in one */
@@ -73,6 +74,10 @@ void driver_init(struct driver *d, u64 seed);
 bool driver_step(struct driver *d);
 /* Ends all calls, clients and pools. */
 bool driver_end(struct driver *d);
+
+/* core_args.c: a number below @n; what a call is made with. */
+u32 driver_below(struct driver *d, u32 n);
+void driver_fill(struct driver *d, struct call *c);
 
 /* core_expect.c: what the model says of a call, and what becomes of it. */
 void driver_expect(struct driver *d, struct call *c); /* before it begins */

@@ -105,7 +105,8 @@ void core_tables(struct kvc_op *op)
 		free(table);
 }
 
-int core_alloc(struct core_env *env, struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags)
+int core_alloc(struct core_env *env, struct kvc_client *client, u32 id, u64 *pages, u32 n,
+	       u32 flags)
 {
 	struct kvc_op op;
 
@@ -126,8 +127,8 @@ int core_seal(struct core_env *env, struct kvc_client *client, struct kvc_seal *
 	return CORE_RUN(env, &op, kvc_seal(client, seals, n, &op));
 }
 
-int core_lookup(struct core_env *env, struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE],
-		u32 n, u64 *pages)
+int core_lookup(struct core_env *env, struct kvc_client *client, u32 id,
+		const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages)
 {
 	struct kvc_op op;
 

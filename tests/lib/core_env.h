@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
-/* The core's caller in tests: memory, and a loop that serves needs and effects, with hooks in between. */
+/* The core's caller in tests: memory, and a loop that serves needs and effects, with hooks in
+ * between. */
 #ifndef CORE_ENV_H
 #define CORE_ENV_H
 
@@ -28,22 +29,23 @@ void core_serve(struct core_env *env, struct kvc_op *op);
 void core_tables(struct kvc_op *op);
 
 /* A whole call. */
-#define CORE_RUN(env, op, call)                            \
-	({                                                 \
-		int core_r;                                \
-                                                           \
-		kvc_op_init(op);                           \
-		while ((core_r = (call)) == KVC_MORE)      \
-			core_serve(env, op);               \
-		core_tables(op);                           \
-		core_r;                                    \
+#define CORE_RUN(env, op, call)                       \
+	({                                            \
+		int core_r;                           \
+                                                      \
+		kvc_op_init(op);                      \
+		while ((core_r = (call)) == KVC_MORE) \
+			core_serve(env, op);          \
+		core_tables(op);                      \
+		core_r;                               \
 	})
 
-int core_alloc(struct core_env *env, struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags);
+int core_alloc(struct core_env *env, struct kvc_client *client, u32 id, u64 *pages, u32 n,
+	       u32 flags);
 int core_free(struct core_env *env, struct kvc_client *client, const u64 *pages, u32 n);
 int core_seal(struct core_env *env, struct kvc_client *client, struct kvc_seal *seals, u32 n);
-int core_lookup(struct core_env *env, struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE],
-		u32 n, u64 *pages);
+int core_lookup(struct core_env *env, struct kvc_client *client, u32 id,
+		const u8 (*hashes)[KVC_HASH_SIZE], u32 n, u64 *pages);
 int core_reclaim(struct core_env *env, struct kvc_pool *pool, u32 n);
 int core_unquarantine(struct core_env *env, struct kvc_pool *pool);
 void core_client_exit(struct core_env *env, struct kvc_client *client);

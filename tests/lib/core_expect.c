@@ -18,7 +18,8 @@ void driver_wrong(struct driver *d, const char *fmt, ...)
 
 void driver_dead(struct driver *d, u64 handle)
 {
-	d->dead[d->nr_dead++ % DEAD] = (struct dead){ handle, d->m.extent[kvc_handle_extent(handle)].life };
+	d->dead[d->nr_dead++ % DEAD] =
+		(struct dead){ handle, d->m.extent[kvc_handle_extent(handle)].life };
 }
 
 static bool any_pin(struct driver *d)
@@ -170,14 +171,15 @@ static void expect_seal(struct driver *d, struct call *c)
 			c->expect = -EINVAL;
 	}
 	for (k = 0; k < c->n && !c->expect; k++)
-		if (!(c->seals[k].flags & KVC_SEAL_ROOT) && !has_parent(d, c, k, cache, c->hash[k] - 1))
+		if (!(c->seals[k].flags & KVC_SEAL_ROOT) &&
+		    !has_parent(d, c, k, cache, c->hash[k] - 1))
 			c->expect = -ENOENT;
 	c->cache = cache;
 }
 
 /*
- * Enter them into @m, which may be a copy. 0, or the errno of a limit. Only while nothing else runs is it known
- * whether the limit is reached.
+ * Enter them into @m, which may be a copy. 0, or the errno of a limit. Only while nothing else runs
+ * is it known whether the limit is reached.
  */
 static int enter(struct driver *d, struct model *m, struct call *c, bool limits)
 {
@@ -191,7 +193,8 @@ static int enter(struct driver *d, struct model *m, struct call *c, bool limits)
 		if (winner) {
 			u32 x = (u32)((char *)winner - (char *)m->extent) / sizeof(m->extent[0]);
 
-			r = limits && !model_is_held(&m->extent[x]) ? model_may_hold(m, c->pool) : 0;
+			r = limits && !model_is_held(&m->extent[x]) ? model_may_hold(m, c->pool)
+								    : 0;
 			if (r)
 				return r;
 			winner->refs[c->client]++;
@@ -237,7 +240,8 @@ static void result_seal(struct driver *d, struct call *c, int r)
 		for (k = 0; k < c->n; k++) {
 			page = model_page(&d->m, c->pages[k]);
 			page->state = MODEL_PRIVATE;
-			/* A reference that was taken and given back may have changed the order of eviction. */
+			/* A reference that was taken and given back may have changed the order of
+			 * eviction. */
 			page = model_find(&d->m, c->pool, c->cache, c->hash[k], NULL);
 			if (page && !page->all_refs)
 				page->loose = true;
@@ -252,7 +256,8 @@ static void result_seal(struct driver *d, struct call *c, int r)
 		if (!model_find(&d->m, c->pool, c->cache, c->hash[k], &handle) ||
 		    handle != c->seals[k].page)
 			driver_wrong(d, "SEAL %u gives handle %llx, model %llx", k,
-				     (unsigned long long)c->seals[k].page, (unsigned long long)handle);
+				     (unsigned long long)c->seals[k].page,
+				     (unsigned long long)handle);
 	}
 }
 
@@ -271,7 +276,8 @@ static void result_lookup(struct driver *d, struct call *c, int r)
 	for (k = 0; k < c->n; k++) {
 		page = model_find(&d->m, c->pool, c->cache, c->hash[k], &handle);
 		x = kvc_handle_extent(handle);
-		if (page && exact && !model_is_held(&d->m.extent[x]) && model_may_hold(&d->m, c->pool))
+		if (page && exact && !model_is_held(&d->m.extent[x]) &&
+		    model_may_hold(&d->m, c->pool))
 			page = NULL;
 		if (!page || (int)k == r) {
 			if (page ? exact : (int)k < r)
@@ -288,18 +294,21 @@ static void result_lookup(struct driver *d, struct call *c, int r)
 
 /* ---- ALLOC ---- */
 
-static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64 without_max, bool exact)
+static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64 without_max,
+			 bool exact)
 {
-	int want = could >= c->n ? (int)c->n : c->flags && could ? (int)could :
-		   without_max >= c->n		 ? -EDQUOT :
-						   -ENOSPC;
+	int want = could >= c->n	 ? (int)c->n
+		   : c->flags && could	 ? (int)could
+		   : without_max >= c->n ? -EDQUOT
+					 : -ENOSPC;
 	struct model_extent *e;
 	struct model_page *page;
 	u32 x, i, g;
 	int k;
 
 	if (exact && r != want)
-		driver_wrong(d, "ALLOC of %u (flags %u) gives %d, model %d", c->n, c->flags, r, want);
+		driver_wrong(d, "ALLOC of %u (flags %u) gives %d, model %d", c->n, c->flags, r,
+			     want);
 	if (r < 0 && r != -EDQUOT && r != -ENOSPC && !(r == -ENOMEM && c->declined))
 		driver_wrong(d, "ALLOC of %u gives %d", c->n, r);
 	if (r >= 0 && (r > (int)c->n || !r || (!c->flags && r < (int)c->n)))
@@ -311,7 +320,8 @@ static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64
 		i = kvc_handle_index(c->pages[k]);
 		g = kvc_handle_generation(c->pages[k]);
 		e = &d->m.extent[x];
-		if (kvc_handle_arena(c->pages[k]) || x >= d->m.nr || !g || i >= d->m.pool[c->pool].pages[c->cache]) {
+		if (kvc_handle_arena(c->pages[k]) || x >= d->m.nr || !g ||
+		    i >= d->m.pool[c->pool].pages[c->cache]) {
 			driver_wrong(d, "ALLOC gives handle %llx", (unsigned long long)c->pages[k]);
 			return;
 		}
@@ -322,11 +332,13 @@ static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64
 		}
 		page = &e->page[i];
 		if (e->pool != c->pool || e->cache != c->cache || page->state != MODEL_FREE)
-			driver_wrong(d, "ALLOC gives extent %u page %u, which is of pool %d cache %d, state %u", x, i,
-				     e->pool, e->cache, page->state);
+			driver_wrong(d,
+				     "ALLOC gives extent %u page %u, which is of pool %d cache %d, "
+				     "state %u",
+				     x, i, e->pool, e->cache, page->state);
 		if (g <= page->generation)
-			driver_wrong(d, "ALLOC gives extent %u page %u generation %u after %u", x, i, g,
-				     page->generation);
+			driver_wrong(d, "ALLOC gives extent %u page %u generation %u after %u", x,
+				     i, g, page->generation);
 		page->state = MODEL_PRIVATE;
 		page->holder = c->client;
 		page->generation = g;
@@ -364,7 +376,8 @@ static void result_reclaim(struct driver *d, struct call *c, int r)
 	if (!driver_exact(d, c) || !c->alone)
 		return;
 	if (r < (int)c->n && model_idle(&d->m, c->pool))
-		driver_wrong(d, "RECLAIM of %u gives %d, %u more could go", c->n, r, model_idle(&d->m, c->pool));
+		driver_wrong(d, "RECLAIM of %u gives %d, %u more could go", c->n, r,
+			     model_idle(&d->m, c->pool));
 	if (model_fewest(&d->m, c->pool) < 0)
 		return;
 	x = model_fewest(&d->m, c->pool);
@@ -372,7 +385,8 @@ static void result_reclaim(struct driver *d, struct call *c, int r)
 		n += d->m.extent[x].page[i].state == MODEL_SEALED;
 	cheapest = n;
 	if (c->dearest > cheapest)
-		driver_wrong(d, "RECLAIM took %u cached pages where %u would do", c->dearest, cheapest);
+		driver_wrong(d, "RECLAIM took %u cached pages where %u would do", c->dearest,
+			     cheapest);
 }
 
 void driver_expect(struct driver *d, struct call *c)
@@ -439,8 +453,8 @@ void driver_result(struct driver *d, struct call *c, int r)
 	d->results[c->kind][r < 0]++;
 	if (c->expect) {
 		if (r != c->expect && r != c->or_else)
-			driver_wrong(d, "call %d of %u gives %d, model %d (handle %llx)", c->kind, c->n, r, c->expect,
-				     (unsigned long long)c->refused);
+			driver_wrong(d, "call %d of %u gives %d, model %d (handle %llx)", c->kind,
+				     c->n, r, c->expect, (unsigned long long)c->refused);
 		return;
 	}
 	switch (c->kind) {

@@ -14,8 +14,9 @@ struct model_page *model_live(struct model *m, u64 handle)
 {
 	struct model_page *page = model_page(m, handle);
 
-	if (!page || page->generation != kvc_handle_generation(handle) || kvc_handle_arena(handle) ||
-	    page->state == MODEL_FREE || page->state == MODEL_QUARANTINED)
+	if (!page || page->generation != kvc_handle_generation(handle) ||
+	    kvc_handle_arena(handle) || page->state == MODEL_FREE ||
+	    page->state == MODEL_QUARANTINED)
 		return NULL;
 	return page;
 }
@@ -41,7 +42,8 @@ struct model_page *model_find(struct model *m, int pool, int cache, u32 hash, u6
 
 bool model_holds(const struct model_page *page, int client)
 {
-	return ((page->state == MODEL_PRIVATE || page->state == MODEL_SEALING) && page->holder == client) ||
+	return ((page->state == MODEL_PRIVATE || page->state == MODEL_SEALING) &&
+		page->holder == client) ||
 	       page->refs[client];
 }
 
@@ -144,11 +146,13 @@ u64 model_obtainable(struct model *m, int pool, int cache, bool max, bool quaran
 		return model_obtainable(&without, pool, cache, max, true);
 	}
 	for (x = 0; x < m->nr; x++) {
-		if (m->extent[x].pool != pool || m->extent[x].cache != cache || !model_is_held(&m->extent[x]))
+		if (m->extent[x].pool != pool || m->extent[x].cache != cache ||
+		    !model_is_held(&m->extent[x]))
 			continue;
 		for (i = 0; i < m->extent[x].pages; i++) {
 			page = &m->extent[x].page[i];
-			n += page->state == MODEL_FREE || (page->state == MODEL_SEALED && !page->all_refs);
+			n += page->state == MODEL_FREE ||
+			     (page->state == MODEL_SEALED && !page->all_refs);
 		}
 	}
 	return n + (u64)room(m, pool, max) * m->pool[pool].pages[cache];
@@ -212,7 +216,8 @@ const char *model_evict_order(struct model *m, int pool, int cache, const struct
 				continue;
 			if (other->stamp < page->stamp && !other->loose && !page->loose)
 				return "an older page stays";
-			if (other->stamp == page->stamp && !page->loose && !other->loose && other->depth > page->depth)
+			if (other->stamp == page->stamp && !page->loose && !other->loose &&
+			    other->depth > page->depth)
 				return "a deeper page stays";
 		}
 	}
@@ -235,7 +240,8 @@ int model_wrong(struct model *m, u64 handle, int client, u32 life, int *maybe)
 		*maybe = -ESTALE;
 		return -EBADF;
 	}
-	if (!model_has_record(m, x, client) || !page || kvc_handle_generation(handle) > page->generation || life != m->extent[x].life)
+	if (!model_has_record(m, x, client) || !page ||
+	    kvc_handle_generation(handle) > page->generation || life != m->extent[x].life)
 		return -EBADF;
 	if (page->generation == kvc_handle_generation(handle) && page->state != MODEL_FREE &&
 	    page->state != MODEL_QUARANTINED)

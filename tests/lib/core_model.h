@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * The rules of the core in the simplest form: a table of pages, looked through from end to end for every question.
- * It knows nothing of lists, locks, owners, bins, needs or spares. Handles tell it where pages are; zaps and
- * releases tell it what was evicted, quarantined or given back.
+ * The rules of the core in the simplest form: a table of pages, looked through from end to end for
+ * every question. It knows nothing of lists, locks, owners, bins, needs or spares. Handles tell it
+ * where pages are; zaps and releases tell it what was evicted, quarantined or given back.
  */
 #ifndef CORE_MODEL_H
 #define CORE_MODEL_H
@@ -61,12 +61,14 @@ struct model_page *model_page(struct model *m, u64 handle);
 struct model_page *model_live(struct model *m, u64 handle);
 struct model_page *model_find(struct model *m, int pool, int cache, u32 hash, u64 *handle);
 bool model_holds(const struct model_page *page, int client);
-bool model_has_record(struct model *m, u32 extent, int client); /* of what it holds; not of spares */
+bool model_has_record(struct model *m, u32 extent,
+		      int client); /* of what it holds; not of spares */
 bool model_is_held(const struct model_extent *extent);
 void model_count(struct model *m, int pool, struct model_count *count);
 bool model_any_quarantined(struct model *m);
 
-/* Pages that ALLOC could get; @max: the pool's max limits, @quarantine: what is quarantined stays so. */
+/* Pages that ALLOC could get; @max: the pool's max limits, @quarantine: what is quarantined stays
+ * so. */
 u64 model_obtainable(struct model *m, int pool, int cache, bool max, bool quarantine);
 /* Whether the pool may hold one extent more: 0, -EDQUOT, -ENOSPC. */
 int model_may_hold(struct model *m, int pool);
@@ -74,10 +76,12 @@ int model_may_hold(struct model *m, int pool);
 int model_fewest(struct model *m, int pool);
 u32 model_idle(struct model *m, int pool);
 
-/* Whether @page was rightly evicted before all that is still cached in its cache. NULL, or why not. */
+/* Whether @page was rightly evicted before all that is still cached in its cache. NULL, or why not.
+ */
 const char *model_evict_order(struct model *m, int pool, int cache, const struct model_page *page);
 
-/* What a FREE, GET or SEAL says of a handle that the client may not use. @maybe: another errno that is right too. */
+/* What a FREE, GET or SEAL says of a handle that the client may not use. @maybe: another errno that
+ * is right too. */
 int model_wrong(struct model *m, u64 handle, int client, u32 life, int *maybe);
 
 #endif

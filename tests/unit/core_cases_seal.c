@@ -52,18 +52,25 @@ static void seal_and_find(void)
 	open_two(2, SIX);
 	get(a, page, 1);
 	ok(case_lookup(&c, b, 0, 0, &found) == 0, "not there yet");
-	ok(!case_seal(&c, a, page, 0, 0) && c.zapped[KVC_ZAP_SEAL] == 1, "a page is zapped and sealed");
-	ok(!kvc_where(a, page[0], &where) && !where.writable, "its client may read it, not write it");
+	ok(!case_seal(&c, a, page, 0, 0) && c.zapped[KVC_ZAP_SEAL] == 1, "a page is zapped and "
+									 "sealed");
+	ok(!kvc_where(a, page[0], &where) && !where.writable, "its client may read it, not write "
+							      "it");
 	ok(kvc_where(b, page[0], &where) == -EBADF, "another must find it first");
-	ok(case_lookup(&c, b, 0, 0, &found) == 1 && found == page[0] && !kvc_where(b, found, &where) && !where.writable,
+	ok(case_lookup(&c, b, 0, 0, &found) == 1 && found == page[0] &&
+		   !kvc_where(b, found, &where) && !where.writable,
 	   "which it does by its hash");
 	ok(case_seal(&c, a, page, 0, 0) == -EBADF, "sealed twice: EBADF");
-	ok(!kvc_get(a, page, 1) && !put(a, (u64[]){ page[0], page[0] }, 2) && put(a, page, 1) == -EBADF,
+	ok(!kvc_get(a, page, 1) && !put(a, (u64[]){ page[0], page[0] }, 2) &&
+		   put(a, page, 1) == -EBADF,
 	   "as many FREEs as references, no more");
-	ok(now().sealed == 1 && now().cached == 0 && case_holds(&c), "the other's reference keeps it sealed");
+	ok(now().sealed == 1 && now().cached == 0 && case_holds(&c), "the other's reference keeps "
+								     "it sealed");
 	put(b, &found, 1);
 	ok(now().sealed == 0 && now().cached == 1 && case_holds(&c), "without any it is cached");
-	ok(now().lookups == 2 && now().lookup_asked == 2 && now().lookup_hits == 1 && now().seals == 1, "all counted");
+	ok(now().lookups == 2 && now().lookup_asked == 2 && now().lookup_hits == 1 &&
+		   now().seals == 1,
+	   "all counted");
 	get(a, page, 1);
 	ok(kvc_get(a, page, 1) == -EBADF, "GET of a private page: EBADF");
 	close_two();
@@ -77,7 +84,9 @@ static void parents(void)
 
 	open_two(2, SIX);
 	get(a, page, 4);
-	ok(case_seal(&c, a, page, 1, 0) == -ENOENT && now().private_pages == 4, "a parent that is not there: ENOENT");
+	ok(case_seal(&c, a, page, 1, 0) == -ENOENT && now().private_pages == 4, "a parent that is "
+										"not there: "
+										"ENOENT");
 	for (i = 0; i < 3; i++) {
 		seals[i].page = page[i];
 		seals[i].depth = i;
@@ -96,7 +105,8 @@ static void parents(void)
 	ok(core_seal(&c.env, a, seals, 1) == -EINVAL, "a class that there is not: EINVAL");
 	seals[0].class = 0;
 	seals[0].flags = 4;
-	ok(core_seal(&c.env, a, seals, 1) == -EINVAL && core_seal(&c.env, a, seals, 0) == -EINVAL && case_holds(&c),
+	ok(core_seal(&c.env, a, seals, 1) == -EINVAL && core_seal(&c.env, a, seals, 0) == -EINVAL &&
+		   case_holds(&c),
 	   "an unknown flag, an empty batch: EINVAL");
 	close_two();
 }
@@ -115,7 +125,9 @@ static void one_wrong_seal(void)
 		core_hash(seals[i].hash, 100 * i);
 	}
 	seals[2].page = page[0];
-	ok(core_seal(&c.env, a, seals, 3) == -EBADF && now().private_pages == 3, "a page twice in a SEAL: none is sealed");
+	ok(core_seal(&c.env, a, seals, 3) == -EBADF && now().private_pages == 3, "a page twice in "
+										 "a SEAL: none is "
+										 "sealed");
 	seals[2].page = page[2];
 	c.pin[kvc_handle_extent(page[1])] = 1ull << kvc_handle_index(page[1]);
 	ok(core_seal(&c.env, a, seals, 3) == -EBUSY && now().private_pages == 3 && !now().moving,
@@ -136,8 +148,10 @@ static void duplicates(void)
 	get(b, &second, 1);
 	case_seal(&c, a, &first, 0, 0);
 	pages[0] = second;
-	ok(!case_seal(&c, b, &second, 0, 0) && second == first, "a hash that is there: the handle becomes that one's");
-	ok(now().sealed == 1 && now().private_pages == 0 && now().seal_duplicates == 1 && case_holds(&c),
+	ok(!case_seal(&c, b, &second, 0, 0) && second == first, "a hash that is there: the handle "
+								"becomes that one's");
+	ok(now().sealed == 1 && now().private_pages == 0 && now().seal_duplicates == 1 &&
+		   case_holds(&c),
 	   "the duplicate is free again");
 	ok(put(b, pages, 1) != 0, "its old handle is good for nothing");
 	put(a, &first, 1);
@@ -149,9 +163,14 @@ static void duplicates(void)
 	seals[0].flags = seals[1].flags = KVC_SEAL_ROOT;
 	core_hash(seals[0].hash, 500);
 	core_hash(seals[1].hash, 500);
-	ok(!core_seal(&c.env, a, seals, 2) && seals[0].page == pages[0] && seals[1].page == pages[0],
+	ok(!core_seal(&c.env, a, seals, 2) && seals[0].page == pages[0] &&
+		   seals[1].page == pages[0],
 	   "twice in one call: the first wins");
-	ok(!put(a, (u64[]){ pages[0], pages[0] }, 2) && now().cached == 2 && case_holds(&c), "with two references");
+	ok(!put(a, (u64[]){ pages[0], pages[0] }, 2) && now().cached == 2 && case_holds(&c), "with "
+											     "two "
+											     "refer"
+											     "ence"
+											     "s");
 	close_two();
 }
 
@@ -169,14 +188,18 @@ static void meanwhile(void)
 	seal.page = first;
 	core_hash(seal.hash, 0);
 	kvc_op_init(&op);
-	ok(kvc_seal(a, &seal, 1, &op) == KVC_MORE && op.nr_zaps == 1 && op.zap[0].why == KVC_ZAP_SEAL,
+	ok(kvc_seal(a, &seal, 1, &op) == KVC_MORE && op.nr_zaps == 1 &&
+		   op.zap[0].why == KVC_ZAP_SEAL,
 	   "begin asks for the zap");
-	ok(put(a, &first, 1) == -EBADF && now().moving == 1 && case_holds(&c), "meanwhile the page is nobody's to free");
+	ok(put(a, &first, 1) == -EBADF && now().moving == 1 && case_holds(&c), "meanwhile the page "
+									       "is nobody's to "
+									       "free");
 	ok(!case_seal(&c, b, &second, 0, 0), "another seals that hash");
 	while ((r = kvc_seal(a, &seal, 1, &op)) == KVC_MORE)
 		core_serve(&c.env, &op);
 	core_tables(&op);
-	ok(!r && seal.page == second && now().sealed == 1 && now().seal_duplicates == 1 && case_holds(&c),
+	ok(!r && seal.page == second && now().sealed == 1 && now().seal_duplicates == 1 &&
+		   case_holds(&c),
 	   "it wins in finish");
 	close_two();
 }
@@ -193,10 +216,12 @@ static void referenced_stays(void)
 		case_seal(&c, a, &page[i], 100 * i, 0);
 	put(a, page, 5);
 	case_reset(&c);
-	ok(get(b, more, 6) == -ENOSPC && !c.nr_evicted, "5 of 12 are cached: 6 cannot be had, and none is evicted");
+	ok(get(b, more, 6) == -ENOSPC && !c.nr_evicted, "5 of 12 are cached: 6 cannot be had, and "
+							"none is evicted");
 	ok(get(b, more, 5) == 5 && c.nr_evicted == 5 && case_holds(&c), "5 can");
 	for (i = 5; i < 12; i++)
-		good &= !kvc_where(a, page[i], &where) && case_lookup(&c, b, 0, 100 * i, &found) == 1 && found == page[i];
+		good &= !kvc_where(a, page[i], &where) &&
+			case_lookup(&c, b, 0, 100 * i, &found) == 1 && found == page[i];
 	ok(good && now().evictions == 5, "the referenced ones are all there");
 	close_two();
 }
@@ -207,7 +232,8 @@ static void order(void)
 	static const struct {
 		u8 class;
 		u32 freed, depth;
-	} page_of[6] = { { 0, 1, 2 }, { 0, 1, 1 }, { 0, 2, 9 }, { 3, 0, 5 }, { 3, 0, 4 }, { 7, 0, 1 } };
+	} page_of[6] = { { 0, 1, 2 }, { 0, 1, 1 }, { 0, 2, 9 },
+			 { 3, 0, 5 }, { 3, 0, 4 }, { 7, 0, 1 } };
 	u64 page[6], by_free[6], more[6];
 	u32 i, k, n, good = 1;
 
@@ -223,7 +249,8 @@ static void order(void)
 		good &= !core_seal(&c.env, a, &seal, 1);
 	}
 	for (i = 0; i < 3; i++) {
-		/* Backwards, so that a batch that is not sorted would be evicted in another order. */
+		/* Backwards, so that a batch that is not sorted would be evicted in another order.
+		 */
 		for (k = 6, n = 0; k-- > 0;)
 			if (page_of[k].freed == i)
 				by_free[n++] = page[k];
@@ -253,7 +280,8 @@ static void used_again(void)
 	put(b, &more, 1);
 	case_reset(&c);
 	get(b, &more, 1);
-	ok((c.evicted[0] & 63) == kvc_handle_index(page[1]), "a page that was used again goes after those that were not");
+	ok((c.evicted[0] & 63) == kvc_handle_index(page[1]), "a page that was used again goes "
+							     "after those that were not");
 	close_two();
 }
 
@@ -268,8 +296,10 @@ static void orphans(void)
 		case_seal(&c, a, &page[i], i, 0);
 	put(a, page, 1); /* the root, while its children are referenced */
 	put(a, page + 3, 3);
-	ok(get(b, more, 4) == 4 && case_lookup(&c, a, 0, 0, &found) == 0, "a parent is evicted before its children");
-	ok(now().sealed == 2 && case_lookup(&c, b, 0, 1, &found) == 1, "these stay, and are found by their own hash");
+	ok(get(b, more, 4) == 4 && case_lookup(&c, a, 0, 0, &found) == 0, "a parent is evicted "
+									  "before its children");
+	ok(now().sealed == 2 && case_lookup(&c, b, 0, 1, &found) == 1, "these stay, and are found "
+								       "by their own hash");
 	put(b, &found, 1);
 	put(a, page + 1, 2);
 	ok(now().cached == 2 && get(b, more + 4, 2) == 2 && now().cached == 0 && case_holds(&c),
@@ -295,7 +325,8 @@ static void lookup_runs(void)
 	   "the run ends at the first hash that is not there, over several holds of the lock");
 	ok(!core_free(&c.env, b, found, 150) && case_holds(&c), "150 references at once");
 	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])hashes, 0, found) == -EINVAL &&
-		   core_lookup(&c.env, b, 1, (const u8(*)[KVC_HASH_SIZE])hashes, 1, found) == -EINVAL,
+		   core_lookup(&c.env, b, 1, (const u8(*)[KVC_HASH_SIZE])hashes, 1, found) ==
+			   -EINVAL,
 	   "no hashes, no such cache: EINVAL");
 	close_two();
 }
@@ -319,8 +350,10 @@ static void cut_at_limit(void)
 	}
 	put(a, page, 6);
 	ok(now().held == 0 && now().slabs == 6, "six cached extents are held by nobody");
-	ok(core_alloc(&c.env, d, 0, other, 2, 0) == 2 && now().slabs == 4, "another pool may take two of them");
-	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])hashes, 6, found) <= 4 && case_holds(&c),
+	ok(core_alloc(&c.env, d, 0, other, 2, 0) == 2 && now().slabs == 4, "another pool may take "
+									   "two of them");
+	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])hashes, 6, found) <= 4 &&
+		   case_holds(&c),
 	   "LOOKUP finds what is left");
 	core_client_exit(&c.env, b);
 	b = core_client(pool);
@@ -332,7 +365,8 @@ static void cut_at_limit(void)
 			break;
 	core_client_exit(&c.env, a);
 	a = core_client(pool);
-	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])(hashes + i), 6 - i, found) == 2 && now().held == 2,
+	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])(hashes + i), 6 - i, found) == 2 &&
+		   now().held == 2,
 	   "with 4 of 6 set aside for another the run is cut at 2");
 	ok(now().cached && case_holds(&c), "the rest stays cached");
 	case_pool_close(&c, q);
@@ -355,7 +389,8 @@ static void fewest_cached(void)
 	a = core_client(pool);
 	ok(core_reclaim(&c.env, pool, 1) == 1 && now().cached == 4 && !c.env.arena->extent[x].slab,
 	   "the slab that costs the fewest cached pages goes first");
-	ok(core_reclaim(&c.env, pool, 5) == 1 && now().slabs == 0 && case_holds(&c), "as many as there are");
+	ok(core_reclaim(&c.env, pool, 5) == 1 && now().slabs == 0 && case_holds(&c), "as many as "
+										     "there are");
 	close_two();
 }
 
@@ -374,7 +409,9 @@ static void many_entries(void)
 		if (i % 256 == 0 && !case_holds(&c))
 			break;
 	}
-	ok(i == 2048 && now().sealed == 2048 && pool->index.mask >= 1023, "the index grows with its entries, a few at a time");
+	ok(i == 2048 && now().sealed == 2048 && pool->index.mask >= 1023, "the index grows with "
+									  "its entries, a few at a "
+									  "time");
 	for (i = 0; i < 2048; i++)
 		found += case_lookup(&c, b, 0, 100 * i, &one) == 1 && one == page[i];
 	ok(found == 2048 && case_holds(&c), "all of them are found");
@@ -382,7 +419,8 @@ static void many_entries(void)
 		put(a, page + i, 1024);
 	core_client_exit(&c.env, b);
 	b = core_client(pool);
-	ok(now().cached == 2048 && case_holds(&c) && get(b, page, 1000) == 1000 && now().cached == 1048,
+	ok(now().cached == 2048 && case_holds(&c) && get(b, page, 1000) == 1000 &&
+		   now().cached == 1048,
 	   "and evicted");
 	free(page);
 	close_two();
@@ -399,7 +437,8 @@ static void too_many_references(void)
 	/* As if this had been done two thousand million times. */
 	a->map[0]->refs[kvc_handle_index(page[1])] = KVC_REFS_MAX;
 	a->map[0]->slab->entry[kvc_handle_index(page[1])].refs = KVC_REFS_MAX;
-	ok(kvc_get(a, page, 2) == -EOVERFLOW && a->map[0]->refs[kvc_handle_index(page[0])] == 1 && case_holds(&c),
+	ok(kvc_get(a, page, 2) == -EOVERFLOW && a->map[0]->refs[kvc_handle_index(page[0])] == 1 &&
+		   case_holds(&c),
 	   "GET beyond what can be counted: EOVERFLOW, and none is taken");
 	ok(case_lookup(&c, b, 0, 100, &found) == 0, "LOOKUP passes it by");
 	close_two();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Every state that two clients can bring a pool of two extents with two pages a slab into, by single calls: ALLOC of
- * one or two pages, FREE, SEAL, LOOKUP of a page, and a client's end. It is the real core; its memory comes from one
- * region, which is copied and restored. Two states are the same if they differ only in generations, stamps, counts
- * of events and addresses. In each: the debug walk, and for each client that ALLOC gets exactly what is free
- * or cached.
+ * Every state that two clients can bring a pool of two extents with two pages a slab into, by
+ * single calls: ALLOC of one or two pages, FREE, SEAL, LOOKUP of a page, and a client's end. It is
+ * the real core; its memory comes from one region, which is copied and restored. Two states are the
+ * same if they differ only in generations, stamps, counts of events and addresses. In each: the
+ * debug walk, and for each client that ALLOC gets exactly what is free or cached.
  */
 #include <stdlib.h>
 
@@ -76,23 +76,23 @@ static void put(void *mem)
 	w.free = b;
 }
 
-#define RUN(call)                                                                   \
-	({                                                                          \
-		struct kvc_op op;                                                   \
-		void *table;                                                        \
-		int run_r;                                                          \
-		u32 run_i;                                                          \
-                                                                                    \
-		kvc_op_init(&op);                                                   \
-		while ((run_r = (call)) == KVC_MORE)                                \
-			for (run_i = 0; run_i < op.nr_needs; run_i++) {             \
-				op.need[run_i].mem[0] = get(op.need[run_i].size[0]); \
-				if (op.need[run_i].size[1])                         \
+#define RUN(call)                                                                            \
+	({                                                                                   \
+		struct kvc_op op;                                                            \
+		void *table;                                                                 \
+		int run_r;                                                                   \
+		u32 run_i;                                                                   \
+                                                                                             \
+		kvc_op_init(&op);                                                            \
+		while ((run_r = (call)) == KVC_MORE)                                         \
+			for (run_i = 0; run_i < op.nr_needs; run_i++) {                      \
+				op.need[run_i].mem[0] = get(op.need[run_i].size[0]);         \
+				if (op.need[run_i].size[1])                                  \
 					op.need[run_i].mem[1] = get(op.need[run_i].size[1]); \
-			}                                                           \
-		while ((table = kvc_op_table(&op)))                                 \
-			put(table);                                                 \
-		run_r;                                                              \
+			}                                                                    \
+		while ((table = kvc_op_table(&op)))                                          \
+			put(table);                                                          \
+		run_r;                                                                       \
 	})
 
 static void open_client(u32 c)
@@ -110,7 +110,8 @@ static void start(void)
 	memset(&w, 0, sizeof(w));
 	w.arena = kvc_arena_init(get(kvc_arena_size(EXTENTS)), 0, EXTENTS);
 	if (kvc_pool_init(get(kvc_pool_size()), w.arena, &params, &w.pool) ||
-	    kvc_cache_add(w.pool, get(kvc_cache_size(KVC_EXTENT_SIZE / PAGES)), KVC_EXTENT_SIZE / PAGES))
+	    kvc_cache_add(w.pool, get(kvc_cache_size(KVC_EXTENT_SIZE / PAGES)),
+			  KVC_EXTENT_SIZE / PAGES))
 		abort();
 	for (c = 0; c < CLIENTS; c++)
 		open_client(c);
@@ -223,20 +224,21 @@ static void add_slab(struct key *k, struct kvc_slab *slab)
 		struct kvc_record *record = w.client[c]->map[slab->extent];
 
 		for (i = 0; i < slab->pages; i++)
-			add(k, !record || !record->refs[i] ? 0 : record->refs[i] > KVC_REFS_MAX ? 9 : record->refs[i]);
+			add(k, !record || !record->refs[i]	? 0
+			       : record->refs[i] > KVC_REFS_MAX ? 9
+								: record->refs[i]);
 	}
 }
 
-#define ADD_LIST(k, head, type, member, number)                      \
-	do {                                                         \
-		struct kvc_list *list_l;                             \
-                                                                     \
-		kvc_list_for(list_l, head)                           \
-		{                                                    \
+#define ADD_LIST(k, head, type, member, number)                        \
+	do {                                                           \
+		struct kvc_list *list_l;                               \
+                                                                       \
+		kvc_list_for(list_l, head) {                           \
 			type *at = container_of(list_l, type, member); \
-			add(k, number);                              \
-		}                                                    \
-		add(k, 0xff);                                        \
+			add(k, number);                                \
+		}                                                      \
+		add(k, 0xff);                                          \
 	} while (0)
 
 static void canonical(struct key *k)
@@ -322,7 +324,8 @@ static u32 could(void)
 	return stat.free + stat.cached + stat.arena_free * PAGES;
 }
 
-/* Allocations of this state, kept in here, that were refused though there was memory, or had though there was none. */
+/* Allocations of this state, kept in here, that were refused though there was memory, or had though
+ * there was none. */
 static u32 refused(void)
 {
 	u32 c, n = could(), wrong = 0;
@@ -340,7 +343,8 @@ static u32 refused(void)
 
 static void report(u32 s, const char *why)
 {
-	static const char *const names[WHATS] = { "ALLOC 1", "ALLOC 2", "FREE", "SEAL", "LOOKUP", "end" };
+	static const char *const names[WHATS] = { "ALLOC 1", "ALLOC 2", "FREE",
+						  "SEAL",    "LOOKUP",	"end" };
 	struct act path[64];
 	u32 n = 0;
 
@@ -348,7 +352,8 @@ static void report(u32 s, const char *why)
 		path[n++] = states[s].by;
 	printf("# %s after:", why);
 	while (n--)
-		printf(" %s of client %u page %u;", names[path[n].what], path[n].client, path[n].page);
+		printf(" %s of client %u page %u;", names[path[n].what], path[n].client,
+		       path[n].page);
 	printf("\n");
 }
 
@@ -394,7 +399,8 @@ int main(void)
 	states = malloc(STATES * sizeof(*states));
 	for (i = 0; i < 2; i++) {
 		bad = search(spare_slabs[i], why, sizeof(why));
-		ok(!why[0], "%u spare slabs: the rules hold in all of %u states, the last %u calls deep",
+		ok(!why[0],
+		   "%u spare slabs: the rules hold in all of %u states, the last %u calls deep",
 		   spare_slabs[i], nr_states, states[nr_states - 1].depth);
 #ifdef KVC_WITHOUT_TAKE_OVER
 		ok(bad > 500, "%u states refuse while memory is free, without the take-over", bad);

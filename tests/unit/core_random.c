@@ -12,7 +12,8 @@ static const char *const names[CALL_KINDS] = { "ALLOC",	 "FREE",       "GET",	  
 
 int main(int argc, char **argv)
 {
-	u64 seed = tap_seed(argc, argv), calls = 0, want, rounds = 0, results[CALL_KINDS][2] = { 0 };
+	u64 seed = tap_seed(argc, argv), calls = 0, want, rounds = 0,
+	    results[CALL_KINDS][2] = { 0 };
 	struct driver *d = malloc(sizeof(*d));
 	bool good = true;
 	u32 i;
@@ -26,8 +27,9 @@ int main(int argc, char **argv)
 			good = driver_step(d);
 		good = good && driver_end(d);
 		if (!good) {
-			printf("# arena %llu (its seed %llu), call %llu: %s\n", (unsigned long long)rounds,
-			       (unsigned long long)round, (unsigned long long)d->calls, d->why);
+			printf("# arena %llu (its seed %llu), call %llu: %s\n",
+			       (unsigned long long)rounds, (unsigned long long)round,
+			       (unsigned long long)d->calls, d->why);
 			ok(false, "calls agree with the model");
 			fflush(stdout);
 			_exit(1); /* what is left open is no leak */
@@ -42,9 +44,10 @@ int main(int argc, char **argv)
 	ok(good, "%llu calls on %llu arenas agree with the model", (unsigned long long)calls,
 	   (unsigned long long)rounds);
 	for (i = 0; i < CALL_KINDS; i++)
-		ok(results[i][0] * 50 > want / 50 && (i >= CALL_EXIT || results[i][1] * 50 > want / 50),
-		   "%s: %llu succeeded, %llu were refused", names[i], (unsigned long long)results[i][0],
-		   (unsigned long long)results[i][1]);
+		ok(results[i][0] * 50 > want / 50 &&
+			   (i >= CALL_EXIT || results[i][1] * 50 > want / 50),
+		   "%s: %llu succeeded, %llu were refused", names[i],
+		   (unsigned long long)results[i][0], (unsigned long long)results[i][1]);
 	free(d);
 	return done();
 }

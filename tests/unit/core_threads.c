@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Clients on threads of their own, two threads on one client, pools that come and go beside them, all in one arena
- * that is too small: take-over, eviction and reclaim meet ALLOC, FREE, SEAL and LOOKUP in every order. Each page
- * that a thread holds privately is written with the thread's mark and read back, in memory that stands for the
- * arena, so that a page with two writers is seen (and a thread sanitizer sees it too). The debug walk
- * runs beside them, and at stop points, where counts must be exact too. argv: seed, rounds.
+ * Clients on threads of their own, two threads on one client, pools that come and go beside them,
+ * all in one arena that is too small: take-over, eviction and reclaim meet ALLOC, FREE, SEAL and
+ * LOOKUP in every order. Each page that a thread holds privately is written with the thread's mark
+ * and read back, in memory that stands for the arena, so that a page with two writers is seen (and
+ * a thread sanitizer sees it too). The debug walk runs beside them, and at stop points, where
+ * counts must be exact too. argv: seed, rounds.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -147,8 +148,8 @@ static void do_lookup(struct worker *w)
 			broken(w, "a page that was found is not there, or writable");
 	w->nr_sealed += r;
 	w->hits += r;
-	if (r && core_seal(&w->s->env, w->client, &(struct kvc_seal){ .page = w->sealed[w->nr_sealed - 1] }, 1) !=
-			 -EBADF)
+	if (r && core_seal(&w->s->env, w->client,
+			   &(struct kvc_seal){ .page = w->sealed[w->nr_sealed - 1] }, 1) != -EBADF)
 		broken(w, "SEAL of a sealed page does not fail");
 	if (r && kvc_get(w->client, w->sealed + w->nr_sealed - 1, 1))
 		broken(w, "GET fails");
@@ -284,14 +285,15 @@ int main(int argc, char **argv)
 	ok(!s.broken, "%llu calls of %u threads break no rule", (unsigned long long)calls, THREADS);
 	kvc_stat(s.pool, &stat);
 	ok(refused && seals && hits && stat.evictions && stat.takeovers,
-	   "%llu refused, %llu sealed, %llu found, %llu evicted, %llu slabs taken over", (unsigned long long)refused,
-	   (unsigned long long)seals, (unsigned long long)hits, (unsigned long long)stat.evictions,
-	   (unsigned long long)stat.takeovers);
+	   "%llu refused, %llu sealed, %llu found, %llu evicted, %llu slabs taken over",
+	   (unsigned long long)refused, (unsigned long long)seals, (unsigned long long)hits,
+	   (unsigned long long)stat.evictions, (unsigned long long)stat.takeovers);
 	for (i = 0; i < THREADS; i++)
 		if (i != 1)
 			core_client_exit(&s.env, workers[i].client);
 	kvc_stat(s.pool, &stat);
-	ok(!stat.private_pages && !stat.sealed && !stat.held, "no page is held when the clients are gone");
+	ok(!stat.private_pages && !stat.sealed && !stat.held, "no page is held when the clients "
+							      "are gone");
 	ok(!core_pool_exit(&s.env, s.pool), "the pool ends");
 	core_arena_free(&s.env);
 	return done();
