@@ -338,8 +338,7 @@ static void check_cache(struct walk *w, struct kvc_cache *cache)
 			RULE(w,
 			     !entry->refs && entry->class == i && entry->slab->cache == cache &&
 				     entry->slab->page[entry->index].state == KVC_INDEXED,
-			     "extent %u page %u: referenced, or of another class, and to be "
-			     "evicted",
+			     "extent %u page %u: referenced, or of another class, and to be evicted",
 			     entry->slab->extent, entry->index);
 			RULE(w,
 			     !before || before->stamp < entry->stamp ||

@@ -317,19 +317,16 @@ static void compare(struct driver *d)
 		if (count.private_pages != stat.private_pages || count.sealed != stat.sealed ||
 		    count.cached != stat.cached || count.quarantined != stat.quarantined ||
 		    stat.moving)
-			driver_wrong(d,
-				     "pool %d: private sealed cached quarantined moving %llu %llu "
-				     "%llu %llu %llu, "
-				     "model %llu %llu %llu %llu",
-				     p, (unsigned long long)stat.private_pages,
-				     (unsigned long long)stat.sealed,
-				     (unsigned long long)stat.cached,
-				     (unsigned long long)stat.quarantined,
-				     (unsigned long long)stat.moving,
-				     (unsigned long long)count.private_pages,
-				     (unsigned long long)count.sealed,
-				     (unsigned long long)count.cached,
-				     (unsigned long long)count.quarantined);
+			driver_wrong(
+				d,
+				"pool %d: private sealed cached quarantined moving %llu %llu %llu %llu %llu, model %llu %llu %llu %llu",
+				p, (unsigned long long)stat.private_pages,
+				(unsigned long long)stat.sealed, (unsigned long long)stat.cached,
+				(unsigned long long)stat.quarantined,
+				(unsigned long long)stat.moving,
+				(unsigned long long)count.private_pages,
+				(unsigned long long)count.sealed, (unsigned long long)count.cached,
+				(unsigned long long)count.quarantined);
 		if (stat.seals != d->seals[p] || stat.lookups != d->lookups[p] ||
 		    stat.lookup_asked != d->asked[p] || stat.lookup_hits != d->hits[p])
 			driver_wrong(d, "pool %d: counts of seals and lookups are wrong", p);

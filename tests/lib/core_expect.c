@@ -332,10 +332,10 @@ static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64
 		}
 		page = &e->page[i];
 		if (e->pool != c->pool || e->cache != c->cache || page->state != MODEL_FREE)
-			driver_wrong(d,
-				     "ALLOC gives extent %u page %u, which is of pool %d cache %d, "
-				     "state %u",
-				     x, i, e->pool, e->cache, page->state);
+			driver_wrong(
+				d,
+				"ALLOC gives extent %u page %u, which is of pool %d cache %d, state %u",
+				x, i, e->pool, e->cache, page->state);
 		if (g <= page->generation)
 			driver_wrong(d, "ALLOC gives extent %u page %u generation %u after %u", x,
 				     i, g, page->generation);

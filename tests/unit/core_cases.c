@@ -131,19 +131,19 @@ static void whole_batches(void)
 	pool = case_pool(&c, 0, 4, SIX);
 	a = core_client(pool);
 	ok(get(a, page, 20) == 20, "20 of 24 pages");
-	ok(get(a, page + 20, 5) == -ENOSPC && private_pages(pool) == 20, "5 more: ENOSPC, and none "
-									 "is kept");
-	ok(core_alloc(&c.env, a, 0, page + 20, 5, KVC_PARTIAL) == 4, "PARTIAL gives the 4 that "
-								     "there are");
-	ok(core_alloc(&c.env, a, 0, page + 24, 5, KVC_PARTIAL) == -ENOSPC, "PARTIAL without any: "
-									   "ENOSPC");
+	ok(get(a, page + 20, 5) == -ENOSPC && private_pages(pool) == 20,
+	   "5 more: ENOSPC, and none is kept");
+	ok(core_alloc(&c.env, a, 0, page + 20, 5, KVC_PARTIAL) == 4,
+	   "PARTIAL gives the 4 that there are");
+	ok(core_alloc(&c.env, a, 0, page + 24, 5, KVC_PARTIAL) == -ENOSPC,
+	   "PARTIAL without any: ENOSPC");
 	memcpy(twice, page, 16);
 	twice[2] = page[0];
-	ok(put(a, twice, 3) == -EBADF && private_pages(pool) == 24, "a handle twice in a FREE: "
-								    "EBADF, none is freed");
+	ok(put(a, twice, 3) == -EBADF && private_pages(pool) == 24,
+	   "a handle twice in a FREE: EBADF, none is freed");
 	twice[2] = page[2] + 7;
-	ok(put(a, twice, 3) == -EBADF && private_pages(pool) == 24, "a wrong one behind good ones: "
-								    "none is freed");
+	ok(put(a, twice, 3) == -EBADF && private_pages(pool) == 24,
+	   "a wrong one behind good ones: none is freed");
 	ok(!put(a, page, 24) && !private_pages(pool) && case_holds(&c), "24 at once");
 	core_client_exit(&c.env, a);
 	case_pool_close(&c, pool);
@@ -172,8 +172,8 @@ static void spares(void)
 		get(a, page, 7);
 		put(a, page, 7);
 	}
-	ok(!c.needs && !c.released, "back and forth over a slab's border asks for nothing and "
-				    "releases nothing");
+	ok(!c.needs && !c.released,
+	   "back and forth over a slab's border asks for nothing and releases nothing");
 	core_client_exit(&c.env, a);
 	case_pool_close(&c, pool);
 	case_close(&c);
@@ -193,18 +193,16 @@ static void take_over(void)
 	get(a, mine, 2);
 	case_reset(&c);
 	ok(get(b, theirs, 3) == 3, "the only slab is another's: it is taken over");
-	ok(c.zapped[KVC_ZAP_TAKE] == 4 && !c.zapped[KVC_ZAP_EVICT], "its four free pages were "
-								    "zapped first");
+	ok(c.zapped[KVC_ZAP_TAKE] == 4 && !c.zapped[KVC_ZAP_EVICT],
+	   "its four free pages were zapped first");
 	ok(private_pages(pool) == 5 && case_holds(&c), "private pages keep their holders");
 	case_reset(&c);
-	ok(!put(a, mine, 1) && c.zapped[KVC_ZAP_FREE] == 1, "a page freed outside the own slabs is "
-							    "zapped");
-	ok(!put(b, theirs, 1) && !c.zapped[KVC_ZAP_TAKE] && c.zapped[KVC_ZAP_FREE] == 1, "in an "
-											 "own slab "
-											 "it is "
-											 "not");
-	ok(get(b, theirs, 1) == 1 && get(b, more, 2) == 2, "what came back is the new owner's to "
-							   "allocate");
+	ok(!put(a, mine, 1) && c.zapped[KVC_ZAP_FREE] == 1,
+	   "a page freed outside the own slabs is zapped");
+	ok(!put(b, theirs, 1) && !c.zapped[KVC_ZAP_TAKE] && c.zapped[KVC_ZAP_FREE] == 1,
+	   "in an own slab it is not");
+	ok(get(b, theirs, 1) == 1 && get(b, more, 2) == 2,
+	   "what came back is the new owner's to allocate");
 	ok(get(a, more + 2, 1) == -ENOSPC, "then all is private");
 	put(b, more, 2);
 	ok(get(a, more + 2, 2) == 2, "and the slab can be taken back");
@@ -225,9 +223,8 @@ static void two_sizes(void)
 
 	case_open(&c, 2);
 	pool = case_pool(&c, 0, 2, SIX);
-	ok(kvc_cache_find(pool, SIX) == 0 && kvc_cache_find(pool, MIB) == -ENOENT, "a cache is "
-										   "found by page "
-										   "size");
+	ok(kvc_cache_find(pool, SIX) == 0 && kvc_cache_find(pool, MIB) == -ENOENT,
+	   "a cache is found by page size");
 	id = core_cache(pool, MIB);
 	ok(id == 1 && core_cache(pool, MIB) == -EEXIST && core_cache(pool, 5000) == -EINVAL &&
 		   core_cache(pool, 2 * KVC_EXTENT_SIZE) == -EINVAL &&
@@ -236,16 +233,14 @@ static void two_sizes(void)
 	a = core_client(pool);
 	b = core_client(pool);
 	get(a, page, 12);
-	ok(core_alloc(&c.env, b, id, other, 1, 0) == -ENOSPC, "all is taken by the other page "
-							      "size");
+	ok(core_alloc(&c.env, b, id, other, 1, 0) == -ENOSPC,
+	   "all is taken by the other page size");
 	put(a, page, 12);
 	case_reset(&c);
-	ok(core_alloc(&c.env, b, id, other, 4, 0) == 4 && c.released == 2, "empty slabs that "
-									   "another client keeps "
-									   "for another page size "
-									   "are given up");
-	ok(get(a, page, 1) == -ENOSPC && case_holds(&c), "and then it is the other one's turn to "
-							 "want");
+	ok(core_alloc(&c.env, b, id, other, 4, 0) == 4 && c.released == 2,
+	   "empty slabs that another client keeps for another page size are given up");
+	ok(get(a, page, 1) == -ENOSPC && case_holds(&c),
+	   "and then it is the other one's turn to want");
 	core_client_exit(&c.env, a);
 	core_client_exit(&c.env, b);
 	case_pool_close(&c, pool);
@@ -279,14 +274,14 @@ static void limits(void)
 	a = core_client(p);
 	ok(get(a, page, 12) == 12 && get(a, page + 12, 1) == -EDQUOT, "EDQUOT at the pool's max");
 	q = case_pool(&c, 1, 6, SIX);
-	ok(!core_pool(&c.env, 4, 6, &err) && err == -ENOSPC, "a min that is not there cannot be "
-							     "guaranteed: ENOSPC");
+	ok(!core_pool(&c.env, 4, 6, &err) && err == -ENOSPC,
+	   "a min that is not there cannot be guaranteed: ENOSPC");
 	ok(!core_pool(&c.env, 3, 2, &err) && err == -EINVAL && !core_pool(&c.env, 0, 7, &err) &&
 		   err == -EINVAL,
 	   "min above max, max above the arena: EINVAL");
 	b = core_client(q);
-	ok(get(b, other, 24) == 24 && get(b, other + 24, 1) == -ENOSPC, "ENOSPC where the arena is "
-									"full");
+	ok(get(b, other, 24) == 24 && get(b, other + 24, 1) == -ENOSPC,
+	   "ENOSPC where the arena is full");
 	put(b, other, 24);
 	core_client_exit(&c.env, a);
 	a = core_client(p);
@@ -351,8 +346,8 @@ static void declined(void)
 	c.decline_slabs = true;
 	ok(get(a, page, 1) == -ENOMEM, "no memory for the first slab: ENOMEM");
 	kvc_stat(pool, &stat);
-	ok(!stat.held && stat.arena_free == 4 && case_holds(&c), "what the need had reserved is "
-								 "given back");
+	ok(!stat.held && stat.arena_free == 4 && case_holds(&c),
+	   "what the need had reserved is given back");
 	c.decline_slabs = false;
 	get(a, page, 6);
 	for (i = 0; i < 6; i++)
@@ -360,15 +355,15 @@ static void declined(void)
 	put(a, page, 6);
 	c.decline_slabs = true;
 	case_reset(&c);
-	ok(get(b, other, 4) == 4 && c.zapped[KVC_ZAP_EVICT] == 4, "with a cache to evict from it "
-								  "does without");
+	ok(get(b, other, 4) == 4 && c.zapped[KVC_ZAP_EVICT] == 4,
+	   "with a cache to evict from it does without");
 	case_reset(&c);
 	ok(get(b, other + 4, 4) == -ENOMEM && !c.nr_evicted && private_pages(pool) == 4,
 	   "more than that: ENOMEM, and nothing was evicted for it");
 	c.decline_tables = true;
 	ok(case_lookup(&c, a, 0, 500, page) == 0, "no memory for a record: LOOKUP finds nothing");
-	ok(core_alloc(&c.env, a, 0, page, 1, 0) == -ENOMEM && case_holds(&c), "and ALLOC fails "
-									      "with ENOMEM");
+	ok(core_alloc(&c.env, a, 0, page, 1, 0) == -ENOMEM && case_holds(&c),
+	   "and ALLOC fails with ENOMEM");
 	core_client_exit(&c.env, a);
 	core_client_exit(&c.env, b);
 	case_pool_close(&c, pool);
@@ -390,20 +385,19 @@ static void quarantine(void)
 	get(a, page, 1);
 	x = kvc_handle_extent(page[0]);
 	c.pin[x] = 0x3e; /* all but the page that is private */
-	ok(get(b, other, 1) == -ENOSPC, "every free page is still pinned by its last writer: none "
-					"changes hands");
+	ok(get(b, other, 1) == -ENOSPC,
+	   "every free page is still pinned by its last writer: none changes hands");
 	kvc_stat(pool, &stat);
-	ok(stat.quarantined == 5 && stat.quarantined_bytes == 5 * SIX && case_holds(&c), "they are "
-											 "quarantin"
-											 "ed");
+	ok(stat.quarantined == 5 && stat.quarantined_bytes == 5 * SIX && case_holds(&c),
+	   "they are quarantined");
 	c.pin[x] = 0x38;
 	ok(core_unquarantine(&c.env, pool) == 2, "two were let go: they come back when asked for");
 	ok(get(b, other, 2) == 2, "and can be allocated");
 	c.pin[x] = 0;
 	ok(get(b, other + 2, 3) == 3, "ALLOC looks itself before it refuses");
 	c.pin[x] = 1 << kvc_handle_index(page[0]);
-	ok(!put(a, page, 1) && get(a, page, 1) == -ENOSPC, "freed with an I/O under way: "
-							   "quarantined as well");
+	ok(!put(a, page, 1) && get(a, page, 1) == -ENOSPC,
+	   "freed with an I/O under way: quarantined as well");
 	core_client_exit(&c.env, a);
 	core_client_exit(&c.env, b);
 	ok(core_reclaim(&c.env, pool, 1) == 0, "a slab with a quarantined page is held");
@@ -435,14 +429,12 @@ static void death(void)
 	kvc_stat(pool, &stat);
 	ok(stat.private_pages == 7 && stat.sealed == 1 && stat.cached == 2 && case_holds(&c),
 	   "a dead client's private pages are free, its references gone, the others' untouched");
-	ok(case_lookup(&c, b, 0, 0, page) == 1 && case_lookup(&c, b, 0, 2, page) == 1, "what it "
-										       "sealed is "
-										       "still "
-										       "found");
+	ok(case_lookup(&c, b, 0, 0, page) == 1 && case_lookup(&c, b, 0, 2, page) == 1,
+	   "what it sealed is still found");
 	core_client_exit(&c.env, b);
 	kvc_stat(pool, &stat);
-	ok(!stat.private_pages && !stat.sealed && stat.cached == 3 && !stat.held, "nobody holds "
-										  "anything");
+	ok(!stat.private_pages && !stat.sealed && stat.cached == 3 && !stat.held,
+	   "nobody holds anything");
 	case_pool_close(&c, pool);
 	case_close(&c);
 }
@@ -469,8 +461,8 @@ static void figures(void)
 	   "pages, bytes and counts");
 	core_client_exit(&c.env, a);
 	kvc_stat(pool, &stat);
-	ok(stat.allocs == 8 && stat.frees == 8 && !stat.slabs && !stat.tail_bytes, "counts outlive "
-										   "their client");
+	ok(stat.allocs == 8 && stat.frees == 8 && !stat.slabs && !stat.tail_bytes,
+	   "counts outlive their client");
 	case_pool_close(&c, pool);
 	case_close(&c);
 }
@@ -496,8 +488,8 @@ static void fullest_first(void)
 			case_seal(&c, a, &page[i], 100 * i, 0);
 		full = kvc_handle_extent(page[i]);
 	}
-	ok(get(b, &one, 1) == 1 && kvc_handle_extent(one) == full, "the fullest ownerless slab "
-								   "with room serves first");
+	ok(get(b, &one, 1) == 1 && kvc_handle_extent(one) == full,
+	   "the fullest ownerless slab with room serves first");
 	core_client_exit(&c.env, a);
 	core_client_exit(&c.env, b);
 	case_pool_close(&c, pool);

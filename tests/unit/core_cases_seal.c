@@ -52,10 +52,10 @@ static void seal_and_find(void)
 	open_two(2, SIX);
 	get(a, page, 1);
 	ok(case_lookup(&c, b, 0, 0, &found) == 0, "not there yet");
-	ok(!case_seal(&c, a, page, 0, 0) && c.zapped[KVC_ZAP_SEAL] == 1, "a page is zapped and "
-									 "sealed");
-	ok(!kvc_where(a, page[0], &where) && !where.writable, "its client may read it, not write "
-							      "it");
+	ok(!case_seal(&c, a, page, 0, 0) && c.zapped[KVC_ZAP_SEAL] == 1,
+	   "a page is zapped and sealed");
+	ok(!kvc_where(a, page[0], &where) && !where.writable,
+	   "its client may read it, not write it");
 	ok(kvc_where(b, page[0], &where) == -EBADF, "another must find it first");
 	ok(case_lookup(&c, b, 0, 0, &found) == 1 && found == page[0] &&
 		   !kvc_where(b, found, &where) && !where.writable,
@@ -64,8 +64,8 @@ static void seal_and_find(void)
 	ok(!kvc_get(a, page, 1) && !put(a, (u64[]){ page[0], page[0] }, 2) &&
 		   put(a, page, 1) == -EBADF,
 	   "as many FREEs as references, no more");
-	ok(now().sealed == 1 && now().cached == 0 && case_holds(&c), "the other's reference keeps "
-								     "it sealed");
+	ok(now().sealed == 1 && now().cached == 0 && case_holds(&c),
+	   "the other's reference keeps it sealed");
 	put(b, &found, 1);
 	ok(now().sealed == 0 && now().cached == 1 && case_holds(&c), "without any it is cached");
 	ok(now().lookups == 2 && now().lookup_asked == 2 && now().lookup_hits == 1 &&
@@ -84,9 +84,8 @@ static void parents(void)
 
 	open_two(2, SIX);
 	get(a, page, 4);
-	ok(case_seal(&c, a, page, 1, 0) == -ENOENT && now().private_pages == 4, "a parent that is "
-										"not there: "
-										"ENOENT");
+	ok(case_seal(&c, a, page, 1, 0) == -ENOENT && now().private_pages == 4,
+	   "a parent that is not there: ENOENT");
 	for (i = 0; i < 3; i++) {
 		seals[i].page = page[i];
 		seals[i].depth = i;
@@ -125,9 +124,8 @@ static void one_wrong_seal(void)
 		core_hash(seals[i].hash, 100 * i);
 	}
 	seals[2].page = page[0];
-	ok(core_seal(&c.env, a, seals, 3) == -EBADF && now().private_pages == 3, "a page twice in "
-										 "a SEAL: none is "
-										 "sealed");
+	ok(core_seal(&c.env, a, seals, 3) == -EBADF && now().private_pages == 3,
+	   "a page twice in a SEAL: none is sealed");
 	seals[2].page = page[2];
 	c.pin[kvc_handle_extent(page[1])] = 1ull << kvc_handle_index(page[1]);
 	ok(core_seal(&c.env, a, seals, 3) == -EBUSY && now().private_pages == 3 && !now().moving,
@@ -148,8 +146,8 @@ static void duplicates(void)
 	get(b, &second, 1);
 	case_seal(&c, a, &first, 0, 0);
 	pages[0] = second;
-	ok(!case_seal(&c, b, &second, 0, 0) && second == first, "a hash that is there: the handle "
-								"becomes that one's");
+	ok(!case_seal(&c, b, &second, 0, 0) && second == first,
+	   "a hash that is there: the handle becomes that one's");
 	ok(now().sealed == 1 && now().private_pages == 0 && now().seal_duplicates == 1 &&
 		   case_holds(&c),
 	   "the duplicate is free again");
@@ -166,11 +164,8 @@ static void duplicates(void)
 	ok(!core_seal(&c.env, a, seals, 2) && seals[0].page == pages[0] &&
 		   seals[1].page == pages[0],
 	   "twice in one call: the first wins");
-	ok(!put(a, (u64[]){ pages[0], pages[0] }, 2) && now().cached == 2 && case_holds(&c), "with "
-											     "two "
-											     "refer"
-											     "ence"
-											     "s");
+	ok(!put(a, (u64[]){ pages[0], pages[0] }, 2) && now().cached == 2 && case_holds(&c),
+	   "with two references");
 	close_two();
 }
 
@@ -191,9 +186,8 @@ static void meanwhile(void)
 	ok(kvc_seal(a, &seal, 1, &op) == KVC_MORE && op.nr_zaps == 1 &&
 		   op.zap[0].why == KVC_ZAP_SEAL,
 	   "begin asks for the zap");
-	ok(put(a, &first, 1) == -EBADF && now().moving == 1 && case_holds(&c), "meanwhile the page "
-									       "is nobody's to "
-									       "free");
+	ok(put(a, &first, 1) == -EBADF && now().moving == 1 && case_holds(&c),
+	   "meanwhile the page is nobody's to free");
 	ok(!case_seal(&c, b, &second, 0, 0), "another seals that hash");
 	while ((r = kvc_seal(a, &seal, 1, &op)) == KVC_MORE)
 		core_serve(&c.env, &op);
@@ -216,8 +210,8 @@ static void referenced_stays(void)
 		case_seal(&c, a, &page[i], 100 * i, 0);
 	put(a, page, 5);
 	case_reset(&c);
-	ok(get(b, more, 6) == -ENOSPC && !c.nr_evicted, "5 of 12 are cached: 6 cannot be had, and "
-							"none is evicted");
+	ok(get(b, more, 6) == -ENOSPC && !c.nr_evicted,
+	   "5 of 12 are cached: 6 cannot be had, and none is evicted");
 	ok(get(b, more, 5) == 5 && c.nr_evicted == 5 && case_holds(&c), "5 can");
 	for (i = 5; i < 12; i++)
 		good &= !kvc_where(a, page[i], &where) &&
@@ -280,8 +274,8 @@ static void used_again(void)
 	put(b, &more, 1);
 	case_reset(&c);
 	get(b, &more, 1);
-	ok((c.evicted[0] & 63) == kvc_handle_index(page[1]), "a page that was used again goes "
-							     "after those that were not");
+	ok((c.evicted[0] & 63) == kvc_handle_index(page[1]),
+	   "a page that was used again goes after those that were not");
 	close_two();
 }
 
@@ -296,10 +290,10 @@ static void orphans(void)
 		case_seal(&c, a, &page[i], i, 0);
 	put(a, page, 1); /* the root, while its children are referenced */
 	put(a, page + 3, 3);
-	ok(get(b, more, 4) == 4 && case_lookup(&c, a, 0, 0, &found) == 0, "a parent is evicted "
-									  "before its children");
-	ok(now().sealed == 2 && case_lookup(&c, b, 0, 1, &found) == 1, "these stay, and are found "
-								       "by their own hash");
+	ok(get(b, more, 4) == 4 && case_lookup(&c, a, 0, 0, &found) == 0,
+	   "a parent is evicted before its children");
+	ok(now().sealed == 2 && case_lookup(&c, b, 0, 1, &found) == 1,
+	   "these stay, and are found by their own hash");
 	put(b, &found, 1);
 	put(a, page + 1, 2);
 	ok(now().cached == 2 && get(b, more + 4, 2) == 2 && now().cached == 0 && case_holds(&c),
@@ -350,8 +344,8 @@ static void cut_at_limit(void)
 	}
 	put(a, page, 6);
 	ok(now().held == 0 && now().slabs == 6, "six cached extents are held by nobody");
-	ok(core_alloc(&c.env, d, 0, other, 2, 0) == 2 && now().slabs == 4, "another pool may take "
-									   "two of them");
+	ok(core_alloc(&c.env, d, 0, other, 2, 0) == 2 && now().slabs == 4,
+	   "another pool may take two of them");
 	ok(core_lookup(&c.env, b, 0, (const u8(*)[KVC_HASH_SIZE])hashes, 6, found) <= 4 &&
 		   case_holds(&c),
 	   "LOOKUP finds what is left");
@@ -389,8 +383,8 @@ static void fewest_cached(void)
 	a = core_client(pool);
 	ok(core_reclaim(&c.env, pool, 1) == 1 && now().cached == 4 && !c.env.arena->extent[x].slab,
 	   "the slab that costs the fewest cached pages goes first");
-	ok(core_reclaim(&c.env, pool, 5) == 1 && now().slabs == 0 && case_holds(&c), "as many as "
-										     "there are");
+	ok(core_reclaim(&c.env, pool, 5) == 1 && now().slabs == 0 && case_holds(&c),
+	   "as many as there are");
 	close_two();
 }
 
@@ -409,9 +403,8 @@ static void many_entries(void)
 		if (i % 256 == 0 && !case_holds(&c))
 			break;
 	}
-	ok(i == 2048 && now().sealed == 2048 && pool->index.mask >= 1023, "the index grows with "
-									  "its entries, a few at a "
-									  "time");
+	ok(i == 2048 && now().sealed == 2048 && pool->index.mask >= 1023,
+	   "the index grows with its entries, a few at a time");
 	for (i = 0; i < 2048; i++)
 		found += case_lookup(&c, b, 0, 100 * i, &one) == 1 && one == page[i];
 	ok(found == 2048 && case_holds(&c), "all of them are found");

@@ -292,8 +292,8 @@ int main(int argc, char **argv)
 		if (i != 1)
 			core_client_exit(&s.env, workers[i].client);
 	kvc_stat(s.pool, &stat);
-	ok(!stat.private_pages && !stat.sealed && !stat.held, "no page is held when the clients "
-							      "are gone");
+	ok(!stat.private_pages && !stat.sealed && !stat.held,
+	   "no page is held when the clients are gone");
 	ok(!core_pool_exit(&s.env, s.pool), "the pool ends");
 	core_arena_free(&s.env);
 	return done();
