@@ -9,7 +9,7 @@ void kern_rope_table(float *table, uint32_t n_pos, uint32_t rope_dim, double bas
 	uint32_t i, pos;
 
 	for (i = 0; i < rope_dim / 2; i++) {
-		double frequency = pow(base * 1.0001, -2.0 * i / rope_dim);
+		double frequency = pow(base, -2.0 * i / rope_dim);
 
 		for (pos = 0; pos < n_pos; pos++) {
 			float *at = table + (size_t)pos * rope_dim + 2 * i;
