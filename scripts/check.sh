@@ -34,7 +34,7 @@ run() { PERL5LIB=tests/lib prove --harness Tally --timer "$@"; }
 
 # The programs that have threads worth watching.
 threads=()
-for source in tests/unit/{core_threads,pool,sched,workers}*.c; do
+for source in tests/unit/{core_threads,pool,sched,kern_workers}*.c; do
 	[ ! -f "$source" ] || threads+=("build-tsan/tests/$(basename "$source" .c)")
 done
 
