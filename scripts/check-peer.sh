@@ -42,6 +42,14 @@ fi
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
+tiny=${KVSLAB_TEST_TINY:-../shared/models/stories260K-f32.gguf}
+if [ -f "$tiny" ]; then
+	"$python" tests/peer/record_tokens.py --real "$model" --tiny "$tiny" --check
+else
+	"$python" tests/peer/record_tokens.py --real "$model" --check
+fi
+ok $? "the recorded token ids are the peer's"
+
 "$python" tests/peer/logits.py build/models/*.gguf
 ok $? "the float64 reference has the peer's logits"
 
