@@ -31,7 +31,7 @@ long)
 *) broken "\"$1\" is not long" ;;
 esac
 
-scripts/setup.sh check || broken "the machine lacks what the tests need"
+scripts/setup.sh "${1:-check}" || broken "the machine lacks what the tests need"
 jobs=$(nproc)
 compile() { make --no-print-directory -s -j"$jobs" "$@"; }
 run() { PERL5LIB=tests/lib prove --harness Tally --timer --exec "timeout $most" "$@"; }
@@ -73,4 +73,14 @@ say "shell tests"
 run tests/sh/*.t
 say "the command under ASan and UBSan"
 BUILD=build-asan run tests/sh/command*.t
+if [ -n "${KVSLAB_LONG:-}" ]; then
+	say "fuzzers"
+	for target in fuzz-serve fuzz; do
+		if make --no-print-directory -s "$target" FUZZ_SECONDS=600; then
+			echo "1 0 0" >>"$TALLY"
+		else
+			echo "0 1 0" >>"$TALLY"
+		fi
+	done
+fi
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-# usage: scripts/setup.sh [build|demo|check]
-# Installs what is missing on Debian 12 or 13, and nothing if nothing is: the means to build, to run the demo, or to
-# run the tests (the default). As root, or with sudo.
+# usage: scripts/setup.sh [build|demo|check|long]
+# Installs what is missing on Debian 12 or 13, and nothing if nothing is: the means to build, to run the demo, to run
+# the tests (the default), or the long ones too. As root, or with sudo.
 set -eu
 
 say() { echo "setup: $*" >&2; }
@@ -13,8 +13,8 @@ fail() {
 
 level=${1:-check}
 case $level in
-build | demo | check) ;;
-*) fail "\"$level\" is none of build, demo and check" ;;
+build | demo | check | long) ;;
+*) fail "\"$level\" is none of build, demo, check and long" ;;
 esac
 
 missing=
@@ -26,6 +26,7 @@ need() { # need PACKAGE COMMAND...: PACKAGE is missing if COMMAND fails
 have() { command -v "$1"; }
 header() { echo "#include <$1>" | gcc -E -x c -; }
 http_header() { header llhttp.h || header http_parser.h; } # the one has followed the other
+fuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null -; }
 library() { pkg-config --exists "$1"; }
 
 look() {
@@ -52,6 +53,9 @@ look() {
 	need git have git
 	need g++ have g++
 	need mandoc have mandoc
+	[ "$level" = check ] && return
+	need clang have clang
+	need libclang-rt-dev fuzzer
 }
 
 look
