@@ -6,14 +6,14 @@ $(BUILD)/tests/gguf_memory: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=re
 
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang
-fuzz_names := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_names := fuzz_gguf fuzz_tok
 fuzz_flags := -D_GNU_SOURCE -I. -std=gnu11 -O1 -g $(WARN) -ffp-contract=off -fno-omit-frame-pointer \
 	      -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 fuzz_src := $(wildcard runtime/model/gguf*.c runtime/model/tok*.c runtime/model/chat*.c) runtime/model/error.c \
 	    tests/lib/vocab.c tests/lib/gguf_write.c
 
 .PHONY: fuzz fuzzers
-fuzzers: $(fuzz_names:%=build-fuzz/%) ## build the fuzzers (clang)
+fuzzers: $(fuzz_names:%=build-fuzz/%) ## build the fuzzers of model files and text (clang)
 
 fuzz: fuzzers ## run each fuzzer for FUZZ_SECONDS (60), beginning with tests/fuzz/corpus
 	@set -e; for f in $(fuzz_names); do \
@@ -24,6 +24,6 @@ fuzz: fuzzers ## run each fuzzer for FUZZ_SECONDS (60), beginning with tests/fuz
 			$$([ ! -d tests/fuzz/corpus/$$f ] || echo tests/fuzz/corpus/$$f); \
 	done
 
-build-fuzz/%: tests/fuzz/%.c $(fuzz_src) $(wildcard runtime/model/*.h)
+$(fuzz_names:%=build-fuzz/%): build-fuzz/%: tests/fuzz/%.c $(fuzz_src) $(wildcard runtime/model/*.h)
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(fuzz_flags) -o $@ $< $(fuzz_src) $(call pkg,--cflags --libs,libsodium libpcre2-8)

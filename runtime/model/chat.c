@@ -73,12 +73,14 @@ static int refuse(const struct gguf *g, struct gguf_str t, struct model_error *e
 
 	if (other)
 		return model_fail(e, -EOPNOTSUPP,
-				  "%s: the chat template is %s; only ChatML ('" START "') is supported: give plain prompts",
+				  "%s: the chat template is %s; only ChatML ('" START
+				  "') is supported: give plain prompts",
 				  g->path, other);
-	return model_fail(e, -EOPNOTSUPP,
-			  "%s: the chat template (it begins '%.*s') is not known; only ChatML ('" START
-			  "') is supported: give plain prompts",
-			  g->path, (int)(t.n < 60 ? t.n : 60), t.s);
+	return model_fail(
+		e, -EOPNOTSUPP,
+		"%s: the chat template (it begins '%.*s') is not known; only ChatML ('" START
+		"') is supported: give plain prompts",
+		g->path, (int)(t.n < 60 ? t.n : 60), t.s);
 }
 
 int chat_open(struct chat_template **out, const struct gguf *g, struct model_error *e)
@@ -92,13 +94,15 @@ int chat_open(struct chat_template **out, const struct gguf *g, struct model_err
 	int err = 0;
 
 	if (!v)
-		return model_fail(e, -EOPNOTSUPP,
-				  "%s: has no chat template ('tokenizer.chat_template' is missing): give plain prompts",
-				  g->path);
+		return model_fail(
+			e, -EOPNOTSUPP,
+			"%s: has no chat template ('tokenizer.chat_template' is missing): give plain prompts",
+			g->path);
 	if (!gguf_string(g, "tokenizer.chat_template", &t))
-		return model_fail(e, -EBADMSG,
-				  "%s: 'tokenizer.chat_template' is no string: the file is damaged, fetch it again",
-				  g->path);
+		return model_fail(
+			e, -EBADMSG,
+			"%s: 'tokenizer.chat_template' is no string: the file is damaged, fetch it again",
+			g->path);
 	c = calloc(1, sizeof(*c));
 	s.text = malloc(t.n + 1);
 	if (!c || !s.text) {
@@ -117,7 +121,9 @@ out:
 	free(s.text);
 	if (err) {
 		chat_close(c);
-		return model_fail(e, err, "%s: no memory for the chat template of %" PRIu64 " bytes", g->path, t.n);
+		return model_fail(e, err,
+				  "%s: no memory for the chat template of %" PRIu64 " bytes",
+				  g->path, t.n);
 	}
 	if (!start || !end || sep) {
 		chat_close(c);
@@ -192,13 +198,15 @@ static int check_role(const char *role, size_t i, struct model_error *e)
 {
 	if (role && *role && strlen(role) <= ROLE_MAX && !strpbrk(role, "\n\r"))
 		return 0;
-	return model_fail(e, -EINVAL,
-			  "message %zu: a role is one line of 1 to %u bytes, such as \"system\", \"user\" or \"assistant\"", i,
-			  ROLE_MAX);
+	return model_fail(
+		e, -EINVAL,
+		"message %zu: a role is one line of 1 to %u bytes, such as \"system\", \"user\" or \"assistant\"",
+		i, ROLE_MAX);
 }
 
-int chat_render(const struct chat_template *c, const struct chat_message *messages, size_t n_messages,
-		struct chat_piece **pieces, size_t *n_pieces, struct model_error *e)
+int chat_render(const struct chat_template *c, const struct chat_message *messages,
+		size_t n_messages, struct chat_piece **pieces, size_t *n_pieces,
+		struct model_error *e)
 {
 	struct pieces ps = { 0 };
 	size_t i;

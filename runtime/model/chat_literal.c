@@ -79,7 +79,8 @@ static bool joined(struct chat_scan *s)
 	const char *p = s->p;
 	bool plus = false;
 
-	for (; p < s->end && (strchr(" \t\r\n", *p) || (!plus && (*p == '+' || *p == '~'))) && *p; p++)
+	for (; p < s->end && (strchr(" \t\r\n", *p) || (!plus && (*p == '+' || *p == '~'))) && *p;
+	     p++)
 		plus |= *p == '+' || *p == '~';
 	if (!plus || p == s->end || (*p != '\'' && *p != '"'))
 		return false;
@@ -122,7 +123,8 @@ bool chat_next_text(struct chat_scan *s, size_t *n)
 			s->inside = s->p[1];
 			s->p += 2;
 		} else {
-			while (s->p < s->end && !at(s, '{', '{') && !at(s, '{', '%') && !at(s, '{', '#'))
+			while (s->p < s->end && !at(s, '{', '{') && !at(s, '{', '%') &&
+			       !at(s, '{', '#'))
 				s->text[(*n)++] = *s->p++;
 			return true;
 		}

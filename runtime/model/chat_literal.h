@@ -13,8 +13,9 @@ struct chat_scan {
 };
 
 /*
- * The next text: what stands outside of braces, or a string literal within them, its escapes resolved; literals
- * joined by + or ~ are one. In s->text, not terminated; returns false at the template's end.
+ * The next text: what stands outside of braces, or a string literal within them, its escapes
+ * resolved; literals joined by + or ~ are one. In s->text, not terminated; returns false at the
+ * template's end.
  */
 bool chat_next_text(struct chat_scan *s, size_t *n);
 

@@ -5,7 +5,8 @@
 #include "utf8.h"
 #include "gguf.h"
 
-/* Names come out of files that anyone may have made: nothing in them may reach a terminal as a command. */
+/* Names come out of files that anyone may have made: nothing in them may reach a terminal as a
+ * command. */
 static void make_printable(char *s)
 {
 	uint8_t *p = (uint8_t *)s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * The parser: one pass over the header, nothing believed before it is checked against the bytes that are there.
- * Tables grow with what was read, never by a count that the file claims.
+ * The parser: one pass over the header, nothing believed before it is checked against the bytes
+ * that are there. Tables grow with what was read, never by a count that the file claims.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 #include "gguf.h"
 #include "gguf_order.h"
+
+#define DAMAGED ": the file is damaged, fetch it again"
 
 #define KEY_MAX 65535 /* bytes; the format's own limit */
 #define NAME_MAX_BYTES 256 /* of a tensor; the format says 64 */
@@ -35,8 +37,10 @@ static uint64_t left(const struct reader *r)
 
 static int cut(struct reader *r, const char *what)
 {
-	return model_fail(r->e, -EBADMSG, "%s: the file ends at byte %zu inside %s: it is truncated, fetch it again",
-			  r->g->path, r->g->size, what);
+	return model_fail(
+		r->e, -EBADMSG,
+		"%s: the file ends at byte %zu inside %s: it is truncated, fetch it again",
+		r->g->path, r->g->size, what);
 }
 
 static int read_u32(struct reader *r, uint32_t *v, const char *what)
@@ -67,7 +71,8 @@ static int read_str(struct reader *r, struct gguf_str *s, const char *what)
 		return err;
 	if (s->n > left(r))
 		return model_fail(r->e, -EBADMSG,
-				  "%s: %s at byte %" PRIu64 " claims %" PRIu64 " bytes, the file has %" PRIu64
+				  "%s: %s at byte %" PRIu64 " claims %" PRIu64
+				  " bytes, the file has %" PRIu64
 				  " left: it is truncated or damaged, fetch it again",
 				  r->g->path, what, start, s->n, left(r));
 	s->s = (const char *)r->g->map + r->pos;
@@ -96,15 +101,16 @@ static int read_items(struct reader *r, struct gguf_value *v, uint32_t kind)
 		return model_fail(r->e, -EBADMSG,
 				  "%s: '%.*s' claims %" PRIu64 " of %s, the file has %" PRIu64
 				  " bytes left: it is truncated or damaged, fetch it again",
-				  r->g->path, shown(v->key), v->key.s, v->count, gguf_kind_name(kind), left(r));
+				  r->g->path, shown(v->key), v->key.s, v->count,
+				  gguf_kind_name(kind), left(r));
 	if (size) {
 		r->pos += v->count * size;
 		for (i = 0; kind == GGUF_BOOL && i < v->count; i++)
 			if (v->data[i] > 1)
-				return model_fail(r->e, -EBADMSG,
-						  "%s: '%.*s' holds %u where only 0 and 1 are allowed: the file is "
-						  "damaged, fetch it again",
-						  r->g->path, shown(v->key), v->key.s, v->data[i]);
+				return model_fail(
+					r->e, -EBADMSG,
+					"%s: '%.*s' holds %u where only 0 and 1 are allowed" DAMAGED,
+					r->g->path, shown(v->key), v->key.s, v->data[i]);
 		return 0;
 	}
 	for (i = 0; i < v->count; i++) {
@@ -125,8 +131,8 @@ static int read_value(struct reader *r, struct gguf_value *v)
 		return err;
 	if (!v->key.n || v->key.n > KEY_MAX)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: a metadata key of %" PRIu64 " bytes (1 to %u are allowed): the file is damaged, "
-				  "fetch it again",
+				  "%s: a metadata key of %" PRIu64
+				  " bytes (1 to %u are allowed)" DAMAGED,
 				  r->g->path, v->key.n, KEY_MAX);
 	err = read_u32(r, &kind, "a metadata value");
 	if (err)
@@ -141,15 +147,15 @@ static int read_value(struct reader *r, struct gguf_value *v)
 		if (err)
 			return err;
 		if (kind == GGUF_ARRAY)
-			return model_fail(r->e, -EOPNOTSUPP,
-					  "%s: '%.*s' is an array of arrays, which is not supported: use a file "
-					  "without it",
-					  r->g->path, shown(v->key), v->key.s);
+			return model_fail(
+				r->e, -EOPNOTSUPP,
+				"%s: '%.*s' is an array of arrays, which is not supported: use a file without it",
+				r->g->path, shown(v->key), v->key.s);
 		v->item = kind;
 	}
 	if (kind > GGUF_F64)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: '%.*s' has type %u, the format knows 0 to %u: the file is damaged, fetch it again",
+				  "%s: '%.*s' has type %u, the format knows 0 to %u" DAMAGED,
 				  r->g->path, shown(v->key), v->key.s, kind, GGUF_F64);
 	return read_items(r, v, kind);
 }
@@ -171,7 +177,8 @@ static int grow(void **table, uint64_t n, uint64_t max, size_t size)
 
 static int no_memory(struct reader *r)
 {
-	return model_fail(r->e, -ENOMEM, "%s: no memory for the tables of the file's header", r->g->path);
+	return model_fail(r->e, -ENOMEM, "%s: no memory for the tables of the file's header",
+			  r->g->path);
 }
 
 static int read_values(struct reader *r, uint64_t n)
@@ -204,17 +211,17 @@ static int read_tensor(struct reader *r, struct gguf_tensor *t, uint64_t *offset
 		return err;
 	if (!t->name.n || t->name.n > NAME_MAX_BYTES)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: a tensor's name of %" PRIu64 " bytes (1 to %u are allowed): the file is damaged, "
-				  "fetch it again",
+				  "%s: a tensor's name of %" PRIu64
+				  " bytes (1 to %u are allowed)" DAMAGED,
 				  r->g->path, t->name.n, NAME_MAX_BYTES);
 	err = read_u32(r, &t->n_dims, "a tensor's description");
 	if (err)
 		return err;
 	if (!t->n_dims || t->n_dims > 4)
-		return model_fail(r->e, -EBADMSG,
-				  "%s: tensor '%.*s' has %u dimensions (1 to 4 are allowed): the file is damaged, fetch "
-				  "it again",
-				  r->g->path, shown(t->name), t->name.s, t->n_dims);
+		return model_fail(
+			r->e, -EBADMSG,
+			"%s: tensor '%.*s' has %u dimensions (1 to 4 are allowed)" DAMAGED,
+			r->g->path, shown(t->name), t->name.s, t->n_dims);
 	for (i = 0; i < 4; i++) {
 		t->dims[i] = 1;
 		err = i < t->n_dims ? read_u64(r, &t->dims[i], "a tensor's description") : 0;
@@ -223,7 +230,7 @@ static int read_tensor(struct reader *r, struct gguf_tensor *t, uint64_t *offset
 		if (!t->dims[i] || t->dims[i] > INT64_MAX / n)
 			return model_fail(r->e, -EBADMSG,
 					  "%s: tensor '%.*s' has dimension %u of %" PRIu64
-					  ", which cannot be: the file is damaged, fetch it again",
+					  ", which cannot be" DAMAGED,
 					  r->g->path, shown(t->name), t->name.s, i, t->dims[i]);
 		n *= t->dims[i];
 	}
@@ -238,13 +245,13 @@ static int read_tensor(struct reader *r, struct gguf_tensor *t, uint64_t *offset
 		return 0;
 	if (t->dims[0] % type->block)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: tensor '%.*s' has rows of %" PRIu64 " values, %s needs a multiple of %u: the file "
-				  "is damaged, fetch it again",
-				  r->g->path, shown(t->name), t->name.s, t->dims[0], type->name, type->block);
+				  "%s: tensor '%.*s' has rows of %" PRIu64
+				  " values, %s needs a multiple of %u" DAMAGED,
+				  r->g->path, shown(t->name), t->name.s, t->dims[0], type->name,
+				  type->block);
 	if (__builtin_mul_overflow(n / type->block, type->bytes, &size))
 		return model_fail(r->e, -EBADMSG,
-				  "%s: tensor '%.*s' has more bytes than can be counted: the file is damaged, fetch it "
-				  "again",
+				  "%s: tensor '%.*s' has more bytes than can be counted" DAMAGED,
 				  r->g->path, shown(t->name), t->name.s);
 	t->size = size;
 	return 0;
@@ -285,7 +292,8 @@ static int tensor_cmp(const void *a, const void *b, void *g)
 static int place_cmp(const void *a, const void *b, void *g)
 {
 	const struct gguf_tensor *t = ((struct gguf *)g)->tensors;
-	uintptr_t x = (uintptr_t)t[*(const uint32_t *)a].data, y = (uintptr_t)t[*(const uint32_t *)b].data;
+	uintptr_t x = (uintptr_t)t[*(const uint32_t *)a].data,
+		  y = (uintptr_t)t[*(const uint32_t *)b].data;
 
 	return (x > y) - (x < y);
 }
@@ -315,7 +323,7 @@ static int sort_values(struct reader *r)
 
 		if (!gguf_str_cmp(key, g->values[g->value_order[i - 1]].key))
 			return model_fail(r->e, -EBADMSG,
-					  "%s: metadata key '%.*s' stands there twice: the file is damaged, fetch it again",
+					  "%s: metadata key '%.*s' stands there twice" DAMAGED,
 					  g->path, shown(key), key.s);
 	}
 	return 0;
@@ -334,8 +342,8 @@ static int sort_tensors(struct reader *r)
 
 		if (!gguf_str_cmp(name, g->tensors[g->tensor_order[i - 1]].name))
 			return model_fail(r->e, -EBADMSG,
-					  "%s: tensor '%.*s' stands there twice: the file is damaged, fetch it again",
-					  g->path, shown(name), name.s);
+					  "%s: tensor '%.*s' stands there twice" DAMAGED, g->path,
+					  shown(name), name.s);
 	}
 	return 0;
 }
@@ -349,10 +357,10 @@ static int read_alignment(struct reader *r, uint64_t *alignment)
 		return 0;
 	if (v->kind == GGUF_ARRAY || !gguf_item_u64(v, 0, alignment) || *alignment < 8 ||
 	    *alignment > ALIGNMENT_MAX || *alignment & (*alignment - 1))
-		return model_fail(r->e, -EBADMSG,
-				  "%s: 'general.alignment' must be a power of two from 8 to %u: the file is damaged, fetch "
-				  "it again",
-				  r->g->path, ALIGNMENT_MAX);
+		return model_fail(
+			r->e, -EBADMSG,
+			"%s: 'general.alignment' must be a power of two from 8 to %u" DAMAGED,
+			r->g->path, ALIGNMENT_MAX);
 	return 0;
 }
 
@@ -371,19 +379,22 @@ static int place_tensors(struct reader *r, const uint64_t *offsets)
 		t = &g->tensors[i];
 		if (offsets[i] & (alignment - 1))
 			return model_fail(r->e, -EBADMSG,
-					  "%s: tensor '%.*s' lies at offset %" PRIu64 ", which is no multiple of %" PRIu64
-					  ": the file is damaged, fetch it again",
-					  g->path, shown(t->name), t->name.s, offsets[i], alignment);
-		if (start > g->size || offsets[i] > g->size - start || t->size > g->size - start - offsets[i]) {
+					  "%s: tensor '%.*s' lies at offset %" PRIu64
+					  ", which is no multiple of %" PRIu64 DAMAGED,
+					  g->path, shown(t->name), t->name.s, offsets[i],
+					  alignment);
+		if (start > g->size || offsets[i] > g->size - start ||
+		    t->size > g->size - start - offsets[i]) {
 			uint64_t end;
 
 			if (__builtin_add_overflow(start, offsets[i], &end) ||
 			    __builtin_add_overflow(end, t->size, &end))
 				end = UINT64_MAX;
-			return model_fail(r->e, -EBADMSG,
-					  "%s: tensor '%.*s' ends at byte %" PRIu64
-					  ", the file has %zu: it is truncated or damaged, fetch it again",
-					  g->path, shown(t->name), t->name.s, end, g->size);
+			return model_fail(
+				r->e, -EBADMSG,
+				"%s: tensor '%.*s' ends at byte %" PRIu64
+				", the file has %zu: it is truncated or damaged, fetch it again",
+				g->path, shown(t->name), t->name.s, end, g->size);
 		}
 		t->data = g->map + start + offsets[i];
 	}
@@ -405,10 +416,12 @@ static int check_overlap(struct reader *r)
 		t = &g->tensors[order[i]];
 		if (!t->size)
 			continue;
-		if (before && (const uint8_t *)before->data + before->size > (const uint8_t *)t->data) {
+		if (before &&
+		    (const uint8_t *)before->data + before->size > (const uint8_t *)t->data) {
 			err = model_fail(r->e, -EBADMSG,
-					 "%s: tensors '%.*s' and '%.*s' overlap: the file is damaged, fetch it again",
-					 g->path, shown(before->name), before->name.s, shown(t->name), t->name.s);
+					 "%s: tensors '%.*s' and '%.*s' overlap" DAMAGED, g->path,
+					 shown(before->name), before->name.s, shown(t->name),
+					 t->name.s);
 			break;
 		}
 		before = t;
@@ -425,12 +438,18 @@ static const char *other_format(const struct gguf *g)
 		uint8_t n;
 		const char *say;
 	} known[] = {
-		{ "lmgg", 4, "is of the GGML format that came before GGUF: convert the model to GGUF" },
-		{ "fmgg", 4, "is of the GGMF format that came before GGUF: convert the model to GGUF" },
-		{ "tjgg", 4, "is of the GGJT format that came before GGUF: convert the model to GGUF" },
-		{ "FUGG", 4, "has its magic bytes reversed: it is damaged or was made for another machine" },
-		{ "PK\3\4", 4, "is a ZIP archive (a PyTorch checkpoint?): convert the model to GGUF" },
-		{ "version https://git-lfs", 23, "is a Git LFS pointer, not the model: fetch the file itself" },
+		{ "lmgg", 4,
+		  "is of the GGML format that came before GGUF: convert the model to GGUF" },
+		{ "fmgg", 4,
+		  "is of the GGMF format that came before GGUF: convert the model to GGUF" },
+		{ "tjgg", 4,
+		  "is of the GGJT format that came before GGUF: convert the model to GGUF" },
+		{ "FUGG", 4,
+		  "has its magic bytes reversed: it is damaged or was made for another machine" },
+		{ "PK\3\4", 4,
+		  "is a ZIP archive (a PyTorch checkpoint?): convert the model to GGUF" },
+		{ "version https://git-lfs", 23,
+		  "is a Git LFS pointer, not the model: fetch the file itself" },
 		{ "<", 1, "looks like a web page, not a model: fetch the file itself" },
 	};
 	size_t i;
@@ -454,9 +473,12 @@ static int read_start(struct reader *r, uint64_t *n_values, uint64_t *n_tensors)
 	if (memcmp(g->map, "GGUF", g->size < 4 ? g->size : 4)) {
 		other = other_format(g);
 		if (other)
-			return model_fail(r->e, -EBADMSG, "%s: not a GGUF file: it %s", g->path, other);
-		return model_fail(r->e, -EBADMSG,
-				  "%s: not a GGUF file: it begins with other bytes than \"GGUF\"; name a .gguf file", g->path);
+			return model_fail(r->e, -EBADMSG, "%s: not a GGUF file: it %s", g->path,
+					  other);
+		return model_fail(
+			r->e, -EBADMSG,
+			"%s: not a GGUF file: it begins with other bytes than \"GGUF\"; name a .gguf file",
+			g->path);
 	}
 	if (g->size < 4)
 		return cut(r, "its first four bytes");
@@ -465,15 +487,20 @@ static int read_start(struct reader *r, uint64_t *n_values, uint64_t *n_tensors)
 	if (err)
 		return err;
 	if (g->version && !(g->version & 0xffff))
-		return model_fail(r->e, -EOPNOTSUPP,
-				  "%s: a big-endian GGUF file, only little-endian ones are supported: get that one", g->path);
+		return model_fail(
+			r->e, -EOPNOTSUPP,
+			"%s: a big-endian GGUF file, only little-endian ones are supported: get that one",
+			g->path);
 	if (g->version == 1)
-		return model_fail(r->e, -EOPNOTSUPP,
-				  "%s: GGUF version 1, only 2 and 3 are supported: convert the model again", g->path);
+		return model_fail(
+			r->e, -EOPNOTSUPP,
+			"%s: GGUF version 1, only 2 and 3 are supported: convert the model again",
+			g->path);
 	if (g->version != 2 && g->version != 3)
-		return model_fail(r->e, -EOPNOTSUPP,
-				  "%s: GGUF version %u, only 2 and 3 are supported: convert the model to one of them",
-				  g->path, g->version);
+		return model_fail(
+			r->e, -EOPNOTSUPP,
+			"%s: GGUF version %u, only 2 and 3 are supported: convert the model to one of them",
+			g->path, g->version);
 	err = read_u64(r, n_tensors, "the number of tensors");
 	if (err)
 		return err;
@@ -482,16 +509,19 @@ static int read_start(struct reader *r, uint64_t *n_values, uint64_t *n_tensors)
 		return err;
 	if (*n_values > VALUES_MAX)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: claims %" PRIu64 " metadata values, %u are allowed: it is damaged, fetch it again",
+				  "%s: claims %" PRIu64
+				  " metadata values, %u are allowed: it is damaged, fetch it again",
 				  g->path, *n_values, VALUES_MAX);
 	if (*n_tensors > TENSORS_MAX)
 		return model_fail(r->e, -EBADMSG,
-				  "%s: claims %" PRIu64 " tensors, %u are allowed: it is damaged, fetch it again", g->path,
-				  *n_tensors, TENSORS_MAX);
+				  "%s: claims %" PRIu64
+				  " tensors, %u are allowed: it is damaged, fetch it again",
+				  g->path, *n_tensors, TENSORS_MAX);
 	return 0;
 }
 
-int gguf_parse(struct gguf *g, const void *data, size_t size, const char *name, struct model_error *e)
+int gguf_parse(struct gguf *g, const void *data, size_t size, const char *name,
+	       struct model_error *e)
 {
 	struct reader r = { .g = g, .e = e };
 	uint64_t n_values, n_tensors, *offsets = NULL;

@@ -19,7 +19,10 @@ static int open_error(const char *path, int err, struct model_error *e)
 		return model_fail(e, -err, "%s: no such file: check the path", path);
 	case EACCES:
 	case EPERM:
-		return model_fail(e, -err, "%s: not readable for this user: change its mode or run as another user", path);
+		return model_fail(
+			e, -err,
+			"%s: not readable for this user: change its mode or run as another user",
+			path);
 	default:
 		return model_fail(e, -err, "%s: cannot be opened: %s", path, strerror(err));
 	}
@@ -45,7 +48,9 @@ int gguf_open(struct gguf *g, const char *path, struct model_error *e)
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		err = model_fail(e, -EINVAL, "%s: not a regular file, which a model must be to be mapped", path);
+		err = model_fail(e, -EINVAL,
+				 "%s: not a regular file, which a model must be to be mapped",
+				 path);
 		goto out;
 	}
 	if (st.st_size) {
@@ -81,7 +86,8 @@ void gguf_close(struct gguf *g)
 void gguf_drop(const struct gguf *g, const void *data, size_t size)
 {
 	uintptr_t frame = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t start = ((uintptr_t)data + frame - 1) & ~(frame - 1), end = ((uintptr_t)data + size) & ~(frame - 1);
+	uintptr_t start = ((uintptr_t)data + frame - 1) & ~(frame - 1),
+		  end = ((uintptr_t)data + size) & ~(frame - 1);
 
 	/* What straddles the border stays: it holds a neighbour's bytes too. */
 	if (g->mapped && start < end)

@@ -7,6 +7,8 @@
 #include "tok_impl.h"
 #include "utf8.h"
 
+#define DAMAGED ": the file is damaged, fetch it again"
+
 static int load_tokens(struct tokenizer *t, const struct gguf *g, struct model_error *e)
 {
 	const struct gguf_value *v = gguf_find(g, "tokenizer.ggml.tokens");
@@ -16,26 +18,29 @@ static int load_tokens(struct tokenizer *t, const struct gguf *g, struct model_e
 	uint64_t i;
 	int err;
 
-	if (!v || v->kind != GGUF_ARRAY || v->item != GGUF_STRING || !v->count || v->count > TOK_VOCAB_MAX)
-		return model_fail(e, -EBADMSG,
-				  "%s: 'tokenizer.ggml.tokens' must be a list of 1 to %u strings: convert the model again",
-				  g->path, TOK_VOCAB_MAX);
+	if (!v || v->kind != GGUF_ARRAY || v->item != GGUF_STRING || !v->count ||
+	    v->count > TOK_VOCAB_MAX)
+		return model_fail(
+			e, -EBADMSG,
+			"%s: 'tokenizer.ggml.tokens' must be a list of 1 to %u strings: convert the model again",
+			g->path, TOK_VOCAB_MAX);
 	for (i = 0, cursor = v->data; i < v->count; i++) {
 		s = gguf_next_string(&cursor);
 		if (s.n > TOK_PIECE_MAX)
 			return model_fail(e, -EBADMSG,
-					  "%s: token %" PRIu64 " has %" PRIu64 " bytes, %u are allowed: the file is damaged, "
-					  "fetch it again",
+					  "%s: token %" PRIu64 " has %" PRIu64
+					  " bytes, %u are allowed" DAMAGED,
 					  g->path, i, s.n, TOK_PIECE_MAX);
 		t->longest = s.n > t->longest ? (uint32_t)s.n : t->longest;
 		err = tok_strings_add(&t->strings, s.s, s.n, &id);
 		if (err == 1)
 			return model_fail(e, -EBADMSG,
-					  "%s: tokens %u and %" PRIu64 " are both '%.*s': the file is damaged, fetch it again",
+					  "%s: tokens %u and %" PRIu64 " are both '%.*s'" DAMAGED,
 					  g->path, id, i, (int)(s.n < 80 ? s.n : 80), s.s);
 		if (err)
-			return model_fail(e, err, "%s: no memory for the tokenizer's %" PRIu64 " tokens", g->path,
-					  v->count);
+			return model_fail(e, err,
+					  "%s: no memory for the tokenizer's %" PRIu64 " tokens",
+					  g->path, v->count);
 	}
 	t->n = (uint32_t)v->count;
 	return 0;
@@ -52,28 +57,31 @@ static int load_types(struct tokenizer *t, const struct gguf *g, struct model_er
 	if (!t->type)
 		return model_fail(e, -ENOMEM, "%s: no memory for the tokenizer", g->path);
 	if (v && (v->kind != GGUF_ARRAY || v->count != t->n))
-		return model_fail(e, -EBADMSG,
-				  "%s: 'tokenizer.ggml.token_type' must be a list of %u numbers, one for each token: convert "
-				  "the model again",
-				  g->path, t->n);
+		return model_fail(
+			e, -EBADMSG,
+			"%s: 'tokenizer.ggml.token_type' must be a list of %u numbers, one for each token: convert the model again",
+			g->path, t->n);
 	for (i = 0; i < t->n; i++) {
 		if (v && (!gguf_item_u64(v, i, &type) || type > TOK_TYPE_BYTE))
-			return model_fail(e, -EBADMSG,
-					  "%s: 'tokenizer.ggml.token_type' gives token %u a type outside 0 to %u: the file is "
-					  "damaged, fetch it again",
-					  g->path, i, TOK_TYPE_BYTE);
+			return model_fail(
+				e, -EBADMSG,
+				"%s: 'tokenizer.ggml.token_type' gives token %u a type outside 0 to %u" DAMAGED,
+				g->path, i, TOK_TYPE_BYTE);
 		s = tok_strings_get(&t->strings, i);
-		if ((type == TOK_TYPE_CONTROL || type == TOK_TYPE_UNKNOWN || type == TOK_TYPE_USER) &&
+		if ((type == TOK_TYPE_CONTROL || type == TOK_TYPE_UNKNOWN ||
+		     type == TOK_TYPE_USER) &&
 		    s.n > TOK_SPECIAL_MAX)
 			return model_fail(e, -EOPNOTSUPP,
-					  "%s: special token %u has %" PRIu64 " bytes, %u are supported: use another model",
+					  "%s: special token %u has %" PRIu64
+					  " bytes, %u are supported: use another model",
 					  g->path, i, s.n, TOK_SPECIAL_MAX);
 		t->type[i] = (uint8_t)type;
 	}
 	return 0;
 }
 
-int tok_load_id(const struct tokenizer *t, const struct gguf *g, const char *key, int64_t *id, struct model_error *e)
+int tok_load_id(const struct tokenizer *t, const struct gguf *g, const char *key, int64_t *id,
+		struct model_error *e)
 {
 	const struct gguf_value *v = gguf_find(g, key);
 	int64_t n;
@@ -83,8 +91,10 @@ int tok_load_id(const struct tokenizer *t, const struct gguf *g, const char *key
 	/* -1, in whichever width, is how files say that there is none */
 	if (v->kind == GGUF_ARRAY || !gguf_item_i64(v, 0, &n) ||
 	    ((n < -1 || n >= t->n) && n != UINT32_MAX && n != UINT16_MAX))
-		return model_fail(e, -EBADMSG, "%s: '%s' must be a token's number, below %u: convert the model again", g->path,
-				  key, t->n);
+		return model_fail(
+			e, -EBADMSG,
+			"%s: '%s' must be a token's number, below %u: convert the model again",
+			g->path, key, t->n);
 	*id = n < t->n ? n : -1;
 	return 0;
 }
@@ -128,7 +138,8 @@ static size_t write_piece(const struct tokenizer *t, uint32_t id, char *out)
 	uint32_t cp;
 	int b;
 
-	if (t->type[id] == TOK_TYPE_BYTE && s.n == 6 && !memcmp(s.s, "<0x", 3) && hex(s.s[3]) >= 0 && hex(s.s[4]) >= 0) {
+	if (t->type[id] == TOK_TYPE_BYTE && s.n == 6 && !memcmp(s.s, "<0x", 3) &&
+	    hex(s.s[3]) >= 0 && hex(s.s[4]) >= 0) {
 		*out = (char)(hex(s.s[3]) * 16 + hex(s.s[4]));
 		return 1;
 	}
@@ -180,14 +191,15 @@ static int load_family(struct tokenizer *t, const struct gguf *g, struct model_e
 	else if (s.n == 5 && !memcmp(s.s, "llama", 5))
 		t->family = TOK_SPM;
 	else if (!s.n)
-		return model_fail(e, -EOPNOTSUPP,
-				  "%s: has no tokenizer ('tokenizer.ggml.model' is missing): use a file that has one",
-				  g->path);
+		return model_fail(
+			e, -EOPNOTSUPP,
+			"%s: has no tokenizer ('tokenizer.ggml.model' is missing): use a file that has one",
+			g->path);
 	else
-		return model_fail(e, -EOPNOTSUPP,
-				  "%s: tokenizer '%.*s' is not supported, 'gpt2' and 'llama' are: use a model with one of "
-				  "them",
-				  g->path, (int)(s.n < 80 ? s.n : 80), s.s);
+		return model_fail(
+			e, -EOPNOTSUPP,
+			"%s: tokenizer '%.*s' is not supported, 'gpt2' and 'llama' are: use a model with one of them",
+			g->path, (int)(s.n < 80 ? s.n : 80), s.s);
 	return 0;
 }
 
@@ -214,7 +226,8 @@ int tok_open(struct tokenizer **out, const struct gguf *g, struct model_error *e
 	if (!err)
 		err = load_pieces(t, g, e);
 	if (!err && tok_load_special(t))
-		err = model_fail(e, -ENOMEM, "%s: no memory for the tokenizer's special tokens", g->path);
+		err = model_fail(e, -ENOMEM, "%s: no memory for the tokenizer's special tokens",
+				 g->path);
 	if (err) {
 		tok_close(t);
 		return err;
@@ -256,8 +269,8 @@ int tok_put(struct tok_ids *ids, uint32_t id)
 	return 0;
 }
 
-static int encode_fragments(const struct tokenizer *t, const char *text, const struct tok_fragment *f, size_t n,
-			    struct tok_ids *ids)
+static int encode_fragments(const struct tokenizer *t, const char *text,
+			    const struct tok_fragment *f, size_t n, struct tok_ids *ids)
 {
 	struct tok_merge m = { 0 };
 	bool after_special = true;
@@ -270,14 +283,16 @@ static int encode_fragments(const struct tokenizer *t, const char *text, const s
 		else if (t->family == TOK_BPE)
 			err = tok_encode_bpe(t, &m, text + f[i].at, f[i].n, ids);
 		else
-			err = tok_encode_spm(t, &m, text + f[i].at, f[i].n, t->add_space && after_special, ids);
+			err = tok_encode_spm(t, &m, text + f[i].at, f[i].n,
+					     t->add_space && after_special, ids);
 		after_special = f[i].id != TOK_NONE;
 	}
 	tok_merge_free(&m);
 	return err;
 }
 
-int tok_encode(const struct tokenizer *t, const char *text, size_t n, unsigned int flags, struct tok_ids *ids)
+int tok_encode(const struct tokenizer *t, const char *text, size_t n, unsigned int flags,
+	       struct tok_ids *ids)
 {
 	struct tok_fragment *f = NULL;
 	size_t before = ids->n, n_f = 0;
@@ -312,9 +327,11 @@ uint32_t tok_vocab(const struct tokenizer *t)
 
 struct gguf_str tok_piece(const struct tokenizer *t, uint32_t id, bool special)
 {
-	if (id >= t->n || (!special && (t->type[id] == TOK_TYPE_CONTROL || t->type[id] == TOK_TYPE_UNKNOWN)))
+	if (id >= t->n ||
+	    (!special && (t->type[id] == TOK_TYPE_CONTROL || t->type[id] == TOK_TYPE_UNKNOWN)))
 		return (struct gguf_str){ "", 0 };
-	return (struct gguf_str){ t->piece + t->piece_at[id], t->piece_at[id + 1] - t->piece_at[id] };
+	return (struct gguf_str){ t->piece + t->piece_at[id],
+				  t->piece_at[id + 1] - t->piece_at[id] };
 }
 
 int64_t tok_bos(const struct tokenizer *t)

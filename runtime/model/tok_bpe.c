@@ -8,6 +8,8 @@
 #include "tok_impl.h"
 #include "utf8.h"
 
+#define DAMAGED ": the file is damaged, fetch it again"
+
 static uint32_t pair_slot(const struct tokenizer *t, uint64_t both)
 {
 	uint64_t h = (both ^ both >> 29) * t->pair_key;
@@ -29,18 +31,18 @@ static int no_memory(const struct gguf *g, struct model_error *e)
 	return model_fail(e, -ENOMEM, "%s: no memory for the tokenizer's merges", g->path);
 }
 
-static int load_merge(struct tokenizer *t, const struct gguf *g, uint32_t rank, struct gguf_str merge, char *both,
-		      struct model_error *e)
+static int load_merge(struct tokenizer *t, const struct gguf *g, uint32_t rank,
+		      struct gguf_str merge, char *both, struct model_error *e)
 {
 	const char *space = merge.n > 1 ? memchr(merge.s + 1, ' ', merge.n - 1) : NULL;
 	uint32_t a, b, result, n_a;
 	struct tok_pair *p;
 
 	if (!space || space == merge.s + merge.n - 1)
-		return model_fail(e, -EBADMSG,
-				  "%s: merge %u of 'tokenizer.ggml.merges' is not two pieces with a space between: the "
-				  "file is damaged, fetch it again",
-				  g->path, rank);
+		return model_fail(
+			e, -EBADMSG,
+			"%s: merge %u of 'tokenizer.ggml.merges' is not two pieces with a space between" DAMAGED,
+			g->path, rank);
 	n_a = (uint32_t)(space - merge.s);
 	memcpy(both, merge.s, n_a);
 	memcpy(both + n_a, space + 1, merge.n - n_a - 1);
@@ -64,13 +66,13 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct model_e
 	int err = 0;
 
 	if (!v || v->kind != GGUF_ARRAY || v->item != GGUF_STRING)
-		return model_fail(e, -EBADMSG,
-				  "%s: has no list 'tokenizer.ggml.merges', which a tokenizer 'gpt2' needs: convert the "
-				  "model again",
-				  g->path);
+		return model_fail(
+			e, -EBADMSG,
+			"%s: has no list 'tokenizer.ggml.merges', which a tokenizer 'gpt2' needs: convert the model again",
+			g->path);
 	if (v->count > TOK_VOCAB_MAX)
-		return model_fail(e, -EOPNOTSUPP, "%s: has %" PRIu64 " merges, %u are supported", g->path, v->count,
-				  TOK_VOCAB_MAX);
+		return model_fail(e, -EOPNOTSUPP, "%s: has %" PRIu64 " merges, %u are supported",
+				  g->path, v->count, TOK_VOCAB_MAX);
 	while (size < 2 * v->count)
 		size *= 2;
 	t->pair_mask = (uint32_t)size - 1;
@@ -87,8 +89,8 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct model_e
 		s = gguf_next_string(&cursor);
 		if (s.n > TOK_PIECE_MAX)
 			err = model_fail(e, -EBADMSG,
-					 "%s: merge %" PRIu64 " has %" PRIu64 " bytes, %u are allowed: the file is damaged, "
-					 "fetch it again",
+					 "%s: merge %" PRIu64 " has %" PRIu64
+					 " bytes, %u are allowed" DAMAGED,
 					 g->path, i, s.n, TOK_PIECE_MAX);
 		else
 			err = load_merge(t, g, (uint32_t)i, s, both, e);
@@ -105,23 +107,26 @@ int tok_load_bpe(struct tokenizer *t, const struct gguf *g, struct model_error *
 	int err;
 
 	if (gguf_find(g, "tokenizer.ggml.pre") && !gguf_string(g, "tokenizer.ggml.pre", &pre))
-		return model_fail(e, -EBADMSG, "%s: 'tokenizer.ggml.pre' is no string: the file is damaged, fetch it again",
+		return model_fail(e, -EBADMSG, "%s: 'tokenizer.ggml.pre' is no string" DAMAGED,
 				  g->path);
 	err = tok_split_open(&t->split, pre, e);
 	if (err == -EOPNOTSUPP)
-		return model_fail(e, err, "%s: pre-tokenizer '%.*s' is not supported, %s are: use a model with one of them",
-				  g->path, (int)(pre.n < 80 ? pre.n : 80), pre.s, tok_split_names);
+		return model_fail(
+			e, err,
+			"%s: pre-tokenizer '%.*s' is not supported, %s are: use a model with one of them",
+			g->path, (int)(pre.n < 80 ? pre.n : 80), pre.s, tok_split_names);
 	if (err)
 		return err;
 	for (b = 0; b < 256; b++)
-		if (tok_strings_add(&t->strings, (char *)c, utf8_encode(tok_byte_char((uint8_t)b), c),
+		if (tok_strings_add(&t->strings, (char *)c,
+				    utf8_encode(tok_byte_char((uint8_t)b), c),
 				    &t->byte_char[b]) < 0)
 			return no_memory(g, e);
 	return load_merges(t, g, e);
 }
 
-static bool bpe_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a, const struct tok_symbol *b,
-		     uint32_t *rank, uint32_t *id)
+static bool bpe_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a,
+		     const struct tok_symbol *b, uint32_t *rank, uint32_t *id)
 {
 	const struct tok_pair *p = pair_place(t, (uint64_t)a->id << 32 | b->id);
 
@@ -139,8 +144,9 @@ struct words {
 	struct tok_ids *ids;
 };
 
-/* A string that only merges name is no token: its bytes are given one by one. A byte that is none either is left out,
- * as the peer does; bytes that no character of UTF-8 has are the usual ones, U+001D is one in the wild. */
+/* A string that only merges name is no token: its bytes are given one by one. A byte that is none
+ * either is left out, as the peer does; bytes that no character of UTF-8 has are the usual ones,
+ * U+001D is one in the wild. */
 static int put_bytes(const struct words *w, const char *bytes, uint32_t n)
 {
 	uint32_t i, id;
@@ -192,7 +198,8 @@ static uint32_t well_formed(const char *text, uint32_t n, char *out)
 	return k;
 }
 
-int tok_encode_bpe(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n, struct tok_ids *ids)
+int tok_encode_bpe(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n,
+		   struct tok_ids *ids)
 {
 	struct words w = { t, m, ids };
 	char *buf = malloc((size_t)n * 3 + 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Byte-level BPE writes bytes as printable characters: those of Latin-1 that are printable stand for themselves, the
- * other 68 follow from U+0100 on, in order.
+ * Byte-level BPE writes bytes as printable characters: those of Latin-1 that are printable stand
+ * for themselves, the other 68 follow from U+0100 on, in order.
  */
 #include "tok_impl.h"
 

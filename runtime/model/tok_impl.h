@@ -27,7 +27,7 @@ enum tok_type {
 	TOK_TYPE_BYTE,
 };
 
-/* Strings numbered in the order of adding, found by a keyed hash: a file cannot be made to collide. */
+/* Strings numbered in the order of adding, found by a keyed hash that no file can make collide. */
 struct tok_strings {
 	uint32_t n, cap;
 	uint32_t *at; /* [n + 1] offsets into text */
@@ -40,8 +40,8 @@ struct tok_strings {
 
 int tok_strings_init(struct tok_strings *s);
 void tok_strings_free(struct tok_strings *s);
-/* *id is that of the equal string that is there (1) or the new one's (0). Empty strings are never found.
- * -ENOMEM; -EFBIG: more text or strings than 32 bits count. */
+/* *id is that of the equal string that is there (1) or the new one's (0). Empty strings are never
+ * found. -ENOMEM; -EFBIG: more text or strings than 32 bits count. */
 int tok_strings_add(struct tok_strings *s, const char *text, uint64_t n, uint32_t *id);
 uint32_t tok_strings_find(const struct tok_strings *s, const char *text, uint64_t n);
 struct gguf_str tok_strings_get(const struct tok_strings *s, uint32_t id);
@@ -69,7 +69,8 @@ struct tokenizer {
 	uint32_t *stops;
 	size_t n_stops;
 
-	/* tokens looked for in text: by length (longest first, then id), and by text with where each first byte starts */
+	/* tokens looked for in text: by length (longest first, then id), and by text with where
+	 * each first byte starts */
 	uint32_t *special, n_special;
 	uint32_t *special_sorted, special_first[257];
 
@@ -88,7 +89,8 @@ struct tokenizer {
 /* Whether @id may come out of merging or is a piece of text at all. */
 static inline bool tok_is_text(const struct tokenizer *t, uint32_t id)
 {
-	return t->type[id] != TOK_TYPE_UNKNOWN && t->type[id] != TOK_TYPE_CONTROL && t->type[id] != TOK_TYPE_BYTE;
+	return t->type[id] != TOK_TYPE_UNKNOWN && t->type[id] != TOK_TYPE_CONTROL &&
+	       t->type[id] != TOK_TYPE_BYTE;
 }
 
 /* Parts of tok_open; each frees nothing on error, tok_close does. */
@@ -96,8 +98,10 @@ int tok_load_bpe(struct tokenizer *t, const struct gguf *g, struct model_error *
 int tok_load_spm(struct tokenizer *t, const struct gguf *g, struct model_error *e);
 int tok_load_special(struct tokenizer *t);
 int tok_load_stops(struct tokenizer *t, const struct gguf *g, struct model_error *e);
-/* A token id of the file's: 0 and *id (-1 where it says none), or an error. *id stays where the key is absent. */
-int tok_load_id(const struct tokenizer *t, const struct gguf *g, const char *key, int64_t *id, struct model_error *e);
+/* A token id of the file's: 0 and *id (-1 where it says none), or an error. *id stays where the key
+ * is absent. */
+int tok_load_id(const struct tokenizer *t, const struct gguf *g, const char *key, int64_t *id,
+		struct model_error *e);
 
 /* Text between special tokens, and they. */
 struct tok_fragment {
@@ -133,12 +137,14 @@ typedef bool (*tok_pair_fn)(const struct tokenizer *t, const char *text, const s
 
 int tok_merge_add(struct tok_merge *m, uint32_t at, uint32_t n, uint32_t id); /* the next symbol */
 /* Merges until nothing can be: lowest rank first, leftmost among equals. n log n in the symbols. */
-int tok_merge_run(struct tok_merge *m, const struct tokenizer *t, const char *text, tok_pair_fn pair);
+int tok_merge_run(struct tok_merge *m, const struct tokenizer *t, const char *text,
+		  tok_pair_fn pair);
 void tok_merge_free(struct tok_merge *m);
 
-int tok_encode_bpe(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n, struct tok_ids *ids);
-int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n, bool prefix,
+int tok_encode_bpe(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n,
 		   struct tok_ids *ids);
+int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n,
+		   bool prefix, struct tok_ids *ids);
 
 /* Pre-tokenizers by the file's name for them. -EOPNOTSUPP: not known. */
 int tok_split_open(struct tok_split **s, struct gguf_str name, struct model_error *e);
@@ -146,7 +152,8 @@ void tok_split_close(struct tok_split *s);
 extern const char *const tok_split_names; /* for messages */
 /* Calls word() for each word of valid UTF-8 text, in order; stops at its first error. */
 typedef int (*tok_word_fn)(void *arg, const char *word, uint32_t n);
-int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_word_fn word, void *arg);
+int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_word_fn word,
+		  void *arg);
 
 /* The character that stands for a byte in byte-level BPE, and back (-1). */
 uint32_t tok_byte_char(uint8_t b);

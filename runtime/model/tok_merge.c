@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Merging of neighbours, best first. The heap holds each pair that was a candidate when it came up; one whose symbols
- * changed since is recognised by their length and dropped. At most three entries a symbol ever enter it.
+ * Merging of neighbours, best first. The heap holds each pair that was a candidate when it came up;
+ * one whose symbols changed since is recognised by their length and dropped. At most three entries
+ * a symbol ever enter it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +78,8 @@ static struct tok_candidate pop(struct tok_merge *m)
 	return top;
 }
 
-static int consider(struct tok_merge *m, const struct tokenizer *t, const char *text, tok_pair_fn pair, uint32_t left)
+static int consider(struct tok_merge *m, const struct tokenizer *t, const char *text,
+		    tok_pair_fn pair, uint32_t left)
 {
 	const struct tok_symbol *a, *b;
 	struct tok_candidate c;
@@ -94,7 +96,8 @@ static int consider(struct tok_merge *m, const struct tokenizer *t, const char *
 	return push(m, c);
 }
 
-int tok_merge_run(struct tok_merge *m, const struct tokenizer *t, const char *text, tok_pair_fn pair)
+int tok_merge_run(struct tok_merge *m, const struct tokenizer *t, const char *text,
+		  tok_pair_fn pair)
 {
 	struct tok_symbol *a, *b;
 	struct tok_candidate c;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Special tokens in text. The longest token takes its places first, left to right, then the next one those that are
- * left, and so on. Which tokens occur at all is found in one pass, so that the many that do not cost nothing.
+ * Special tokens in text. The longest token takes its places first, left to right, then the next
+ * one those that are left, and so on. Which tokens occur at all is found in one pass, so that the
+ * many that do not cost nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static int longest_first(const void *a, const void *b, void *arg)
 static int by_text(const void *a, const void *b, void *arg)
 {
 	const struct tok_strings *s = arg;
-	struct gguf_str x = tok_strings_get(s, *(const uint32_t *)a), y = tok_strings_get(s, *(const uint32_t *)b);
+	struct gguf_str x = tok_strings_get(s, *(const uint32_t *)a),
+			y = tok_strings_get(s, *(const uint32_t *)b);
 	int c = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
 
 	return c ? c : (x.n > y.n) - (x.n < y.n);
@@ -28,7 +30,8 @@ static int by_text(const void *a, const void *b, void *arg)
 
 static bool looked_for(const struct tokenizer *t, uint32_t id)
 {
-	return t->type[id] == TOK_TYPE_CONTROL || t->type[id] == TOK_TYPE_UNKNOWN || t->type[id] == TOK_TYPE_USER;
+	return t->type[id] == TOK_TYPE_CONTROL || t->type[id] == TOK_TYPE_UNKNOWN ||
+	       t->type[id] == TOK_TYPE_USER;
 }
 
 int tok_load_special(struct tokenizer *t)
@@ -49,7 +52,8 @@ int tok_load_special(struct tokenizer *t)
 	qsort_r(t->special_sorted, t->n_special, sizeof(*t->special_sorted), by_text, &t->strings);
 	for (i = 0, b = 0; b < 256; b++) {
 		t->special_first[b] = i;
-		while (i < t->n_special && (uint8_t)tok_strings_get(&t->strings, t->special_sorted[i]).s[0] == b)
+		while (i < t->n_special &&
+		       (uint8_t)tok_strings_get(&t->strings, t->special_sorted[i]).s[0] == b)
 			i++;
 	}
 	t->special_first[256] = i;
@@ -113,7 +117,8 @@ static int put(struct list *l, uint32_t at, uint32_t n, uint32_t id)
 }
 
 /* Cuts @id's text out of the fragments of @from. */
-static int cut_out(const struct tokenizer *t, const char *text, uint32_t id, const struct list *from, struct list *to)
+static int cut_out(const struct tokenizer *t, const char *text, uint32_t id,
+		   const struct list *from, struct list *to)
 {
 	struct gguf_str s = tok_strings_get(&t->strings, id);
 	const char *p, *end, *hit;

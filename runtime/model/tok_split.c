@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Pre-tokenizers: a chain of patterns, each cutting what the one before left into its matches and what lies between.
- * A pattern sees only its own piece, so a look-ahead ends with it.
+ * Pre-tokenizers: a chain of patterns, each cutting what the one before left into its matches and
+ * what lies between. A pattern sees only its own piece, so a look-ahead ends with it.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
@@ -15,7 +15,8 @@
 #define CHAIN_MAX 4
 
 /* White space by the property of that name; PCRE2's \s takes U+180E too. */
-#define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define WS \
+	"\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
 static const char words[] = "'(?:[stmd]|re|ve|ll)"
 			    "| ?\\p{L}+"
@@ -68,14 +69,18 @@ int tok_split_open(struct tok_split **out, struct gguf_str name, struct model_er
 	if (!s)
 		return model_fail(e, -ENOMEM, "no memory for a pre-tokenizer");
 	for (; s->n < CHAIN_MAX && known[k].pattern[s->n]; s->n++) {
-		s->code[s->n] = pcre2_compile((PCRE2_SPTR)known[k].pattern[s->n], PCRE2_ZERO_TERMINATED,
-					      PCRE2_UTF | PCRE2_UCP, &err, &where, NULL);
+		s->code[s->n] =
+			pcre2_compile((PCRE2_SPTR)known[k].pattern[s->n], PCRE2_ZERO_TERMINATED,
+				      PCRE2_UTF | PCRE2_UCP, &err, &where, NULL);
 		if (s->code[s->n])
 			continue;
 		pcre2_get_error_message(err, why, sizeof(why));
 		tok_split_close(s);
-		return model_fail(e, -EINVAL, "PCRE2 does not take the pattern of pre-tokenizer '%s': %s: it must have "
-				  "been built with Unicode", known[k].name, why);
+		return model_fail(
+			e, -EINVAL,
+			"PCRE2 does not take the pattern of pre-tokenizer '%s': %s: it must have "
+			"been built with Unicode",
+			known[k].name, why);
 	}
 	*out = s;
 	return 0;
@@ -114,7 +119,8 @@ static void reclass(char *text, uint32_t n)
 			else
 				hi = mid;
 		}
-		if (lo < sizeof(tok_reclassed) / sizeof(tok_reclassed[0]) && cp >= tok_reclassed[lo].from)
+		if (lo < sizeof(tok_reclassed) / sizeof(tok_reclassed[0]) &&
+		    cp >= tok_reclassed[lo].from)
 			memcpy(text + i, stand_in(tok_reclassed[lo].class, len), len);
 	}
 }
@@ -137,12 +143,13 @@ static int cut(struct run *r, uint32_t stage, uint32_t at, uint32_t end)
 	if (stage == r->s->n)
 		return r->word(r->arg, r->text + at, end - at);
 	while (at < end) {
-		rc = pcre2_match(r->s->code[stage], (PCRE2_SPTR)r->seen + at, end - at, 0, PCRE2_NO_UTF_CHECK, r->match,
-				 NULL);
+		rc = pcre2_match(r->s->code[stage], (PCRE2_SPTR)r->seen + at, end - at, 0,
+				 PCRE2_NO_UTF_CHECK, r->match, NULL);
 		if (rc == PCRE2_ERROR_NOMATCH)
 			return cut(r, stage + 1, at, end);
 		if (rc < 0)
-			return rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT ? -ENOMEM : -EIO;
+			return rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT ? -ENOMEM
+											 : -EIO;
 		from = at + (uint32_t)ov[0];
 		to = at + (uint32_t)ov[1];
 		err = from > at ? cut(r, stage + 1, at, from) : 0;
@@ -155,7 +162,8 @@ static int cut(struct run *r, uint32_t stage, uint32_t at, uint32_t end)
 	return 0;
 }
 
-int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_word_fn word, void *arg)
+int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_word_fn word,
+		  void *arg)
 {
 	struct run r = { .s = s, .text = text, .word = word, .arg = arg };
 	char *seen = malloc(n ? n : 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * SentencePiece-style BPE: spaces written as U+2581, characters merged by the score of what they become, what is no
- * token given as bytes. Control, unknown and byte tokens never come out of merging, whatever the text says.
+ * SentencePiece-style BPE: spaces written as U+2581, characters merged by the score of what they
+ * become, what is no token given as bytes. Control, unknown and byte tokens never come out of
+ * merging, whatever the text says.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,11 +30,12 @@ static int load_scores(struct tokenizer *t, const struct gguf *g, struct model_e
 	double x;
 	int err = -ENOMEM;
 
-	if (!v || v->kind != GGUF_ARRAY || v->count != t->n || !(v->item == GGUF_F32 || v->item == GGUF_F64))
-		return model_fail(e, -EBADMSG,
-				  "%s: 'tokenizer.ggml.scores' must be a list of %u numbers, one for each token: convert "
-				  "the model again",
-				  g->path, t->n);
+	if (!v || v->kind != GGUF_ARRAY || v->count != t->n ||
+	    !(v->item == GGUF_F32 || v->item == GGUF_F64))
+		return model_fail(
+			e, -EBADMSG,
+			"%s: 'tokenizer.ggml.scores' must be a list of %u numbers, one for each token: convert the model again",
+			g->path, t->n);
 	t->score_rank = malloc(t->n * sizeof(*t->score_rank));
 	order = malloc(t->n * sizeof(*order));
 	score = malloc(t->n * sizeof(*score));
@@ -48,8 +50,9 @@ static int load_scores(struct tokenizer *t, const struct gguf *g, struct model_e
 	}
 	qsort_r(order, t->n, sizeof(*order), by_score, score);
 	for (i = 0; i < t->n; i++)
-		t->score_rank[order[i]] =
-			i && score[order[i]] == score[order[i - 1]] ? t->score_rank[order[i - 1]] : i;
+		t->score_rank[order[i]] = i && score[order[i]] == score[order[i - 1]]
+						  ? t->score_rank[order[i - 1]]
+						  : i;
 	err = 0;
 out:
 	free(order);
@@ -70,10 +73,10 @@ int tok_load_spm(struct tokenizer *t, const struct gguf *g, struct model_error *
 		snprintf(name, sizeof(name), "<0x%02X>", b);
 		t->byte_token[b] = tok_strings_find(&t->strings, name, 6);
 		if (t->byte_token[b] == TOK_NONE && t->unk < 0)
-			return model_fail(e, -EOPNOTSUPP,
-					  "%s: the tokenizer has neither a token '%s' nor one for what is unknown, so it "
-					  "cannot write every text: convert the model again",
-					  g->path, name);
+			return model_fail(
+				e, -EOPNOTSUPP,
+				"%s: the tokenizer has neither a token '%s' nor one for what is unknown, so it cannot write every text: convert the model again",
+				g->path, name);
 	}
 	return 0;
 }
@@ -85,8 +88,8 @@ static uint32_t text_token(const struct tokenizer *t, const char *text, uint32_t
 	return id != TOK_NONE && tok_is_text(t, id) ? id : TOK_NONE;
 }
 
-static bool spm_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a, const struct tok_symbol *b,
-		     uint32_t *rank, uint32_t *id)
+static bool spm_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a,
+		     const struct tok_symbol *b, uint32_t *rank, uint32_t *id)
 {
 	*id = text_token(t, text + a->at, a->n + b->n);
 	if (*id == TOK_NONE)
@@ -116,8 +119,8 @@ static int put_bytes(const struct tokenizer *t, const char *p, uint32_t n, struc
 	return err;
 }
 
-int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n, bool prefix,
-		   struct tok_ids *ids)
+int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *text, uint32_t n,
+		   bool prefix, struct tok_ids *ids)
 {
 	char *buf = malloc(((size_t)n + 1) * 3);
 	const struct tok_symbol *s;
@@ -147,7 +150,8 @@ int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *t
 		err = tok_merge_run(m, t, buf, spm_pair);
 	for (i = 0; i != TOK_NONE && m->n && !err; i = s->next) {
 		s = &m->symbol[i];
-		err = s->id != TOK_NONE ? tok_put(ids, s->id) : put_bytes(t, buf + s->at, s->n, ids);
+		err = s->id != TOK_NONE ? tok_put(ids, s->id)
+					: put_bytes(t, buf + s->at, s->n, ids);
 	}
 	free(buf);
 	return err;

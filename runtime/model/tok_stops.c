@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Tokens that end an answer. Files rarely name all of them, so texts that are used for nothing else count too; such a
- * token is a control token, whatever type the file gives it. The list is the peer's, so that answers end where its do.
+ * Tokens that end an answer. Files rarely name all of them, so texts that are used for nothing else
+ * count too; such a token is a control token, whatever type the file gives it. The list is the
+ * peer's, so that answers end where its do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +15,16 @@ static const struct {
 	const char *text[11];
 } known[] = {
 	{ NULL,
-	  { "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>",
-	    "<EOT>", "_<EOT>" } },
+	  { "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>",
+	    "<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>" } },
 	{ NULL, { "<|end_of_text|>", "<end_of_utterance>" } },
-	{ "tokenizer.ggml.eot_token_id", { "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>" } },
+	{ "tokenizer.ggml.eot_token_id",
+	  { "<\xef\xbd\x9c"
+	    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>" } },
 	{ "tokenizer.ggml.eom_token_id", { NULL } },
 	{ "tokenizer.ggml.fim_pad_token_id", { "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>" } },
-	{ "tokenizer.ggml.fim_rep_token_id", { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>" } },
+	{ "tokenizer.ggml.fim_rep_token_id",
+	  { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>" } },
 	{ "tokenizer.ggml.fim_sep_token_id", { "<|file_sep|>" } },
 };
 
@@ -56,7 +60,8 @@ static void drop_harmony_end(struct tokenizer *t)
 	int64_t end = tok_find(t, "<|end|>", 7);
 	size_t i;
 
-	if (!is_stop(t, end) || !is_stop(t, tok_find(t, "<|return|>", 10)) || !is_stop(t, tok_find(t, "<|call|>", 8)))
+	if (!is_stop(t, end) || !is_stop(t, tok_find(t, "<|return|>", 10)) ||
+	    !is_stop(t, tok_find(t, "<|call|>", 8)))
 		return;
 	for (i = 0; t->stops[i] != end; i++)
 		;

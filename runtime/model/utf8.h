@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
-/* UTF-8 by the Unicode Standard's table of well-formed byte sequences: no overlong forms, no surrogates. */
+/* UTF-8 by the Unicode Standard's table of well-formed byte sequences: no overlong forms, no
+ * surrogates. */
 #ifndef MODEL_UTF8_H
 #define MODEL_UTF8_H
 
@@ -27,8 +28,8 @@ static inline int utf8_second(uint8_t first, uint8_t b)
 }
 
 /*
- * How many of the first bytes of p[0..n) are those of a well-formed character, which is whole when that equals
- * utf8_length(p[0]). 0: p[0] begins none.
+ * How many of the first bytes of p[0..n) are those of a well-formed character, which is whole when
+ * that equals utf8_length(p[0]). 0: p[0] begins none.
  */
 static inline size_t utf8_prefix(const uint8_t *p, size_t n)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* Any bytes as a model file: refused with a sentence, or file, tokenizer and chat template that work. */
+/* Any bytes as a model file: refused with a sentence, or file, tokenizer and chat template that
+ * work. */
 #include <string.h>
 #include "tests/lib/model_use.h"
 

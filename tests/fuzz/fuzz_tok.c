@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Any text through tokenizers of both families. The first byte chooses the tokenizer and the flags. Checked: the words
- * of a pre-tokenizer are the text; merging by the heap gives what merging by looking at all pairs gives; valid text
- * comes back; the stream's output is valid UTF-8.
+ * Any text through tokenizers of both families. The first byte chooses the tokenizer and the flags.
+ * Checked: the words of a pre-tokenizer are the text; merging by the heap gives what merging by
+ * looking at all pairs gives; valid text comes back; the stream's output is valid UTF-8.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +87,10 @@ static bool is_valid(const char *text, size_t n)
 	return true;
 }
 
-/* The pairs are found as the encoder finds them, but all of them are looked at before each merge. */
-static bool pair_of(const struct tokenizer *t, const char *text, const struct tok_symbol *a, const struct tok_symbol *b,
-		    uint32_t *rank, uint32_t *id)
+/* The pairs are found as the encoder finds them, but all of them are looked at before each merge.
+ */
+static bool pair_of(const struct tokenizer *t, const char *text, const struct tok_symbol *a,
+		    const struct tok_symbol *b, uint32_t *rank, uint32_t *id)
 {
 	uint64_t both = (uint64_t)a->id << 32 | b->id;
 	uint32_t i;
@@ -115,13 +116,15 @@ static bool pair_of(const struct tokenizer *t, const char *text, const struct to
 	return false;
 }
 
-static uint32_t merge_slowly(const struct tokenizer *t, const char *text, struct tok_symbol *s, uint32_t n)
+static uint32_t merge_slowly(const struct tokenizer *t, const char *text, struct tok_symbol *s,
+			     uint32_t n)
 {
 	uint32_t i, best, rank, id, best_rank, best_id;
 
 	for (;;) {
 		for (i = 0, best = TOK_NONE; i + 1 < n; i++)
-			if (pair_of(t, text, &s[i], &s[i + 1], &rank, &id) && (best == TOK_NONE || rank < best_rank)) {
+			if (pair_of(t, text, &s[i], &s[i + 1], &rank, &id) &&
+			    (best == TOK_NONE || rank < best_rank)) {
 				best = i;
 				best_rank = rank;
 				best_id = id;
@@ -134,8 +137,8 @@ static uint32_t merge_slowly(const struct tokenizer *t, const char *text, struct
 	}
 }
 
-static bool slow_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a, const struct tok_symbol *b,
-		      uint32_t *rank, uint32_t *id)
+static bool slow_pair(const struct tokenizer *t, const char *text, const struct tok_symbol *a,
+		      const struct tok_symbol *b, uint32_t *rank, uint32_t *id)
 {
 	return pair_of(t, text, a, b, rank, id);
 }
@@ -149,20 +152,23 @@ static void compare_merges(const struct tokenizer *t, const char *text, uint32_t
 
 	n = n < 48 ? n : 48;
 	for (i = 0; i < n; i++) {
-		id = t->family == TOK_BPE ? t->byte_char[(uint8_t)text[i]] : tok_strings_find(&t->strings, text + i, 1);
+		id = t->family == TOK_BPE ? t->byte_char[(uint8_t)text[i]]
+					  : tok_strings_find(&t->strings, text + i, 1);
 		slow[i] = (struct tok_symbol){ .at = i, .n = 1, .id = id };
 		CHECK(!tok_merge_add(&m, i, 1, id));
 	}
 	n_slow = merge_slowly(t, text, slow, n);
 	CHECK(!tok_merge_run(&m, t, text, slow_pair));
 	for (i = 0, k = 0; n && i != TOK_NONE; i = m.symbol[i].next, k++)
-		CHECK(k < n_slow && m.symbol[i].at == slow[k].at && m.symbol[i].n == slow[k].n && m.symbol[i].id == slow[k].id);
+		CHECK(k < n_slow && m.symbol[i].at == slow[k].at && m.symbol[i].n == slow[k].n &&
+		      m.symbol[i].id == slow[k].id);
 	CHECK(k == n_slow);
 	tok_merge_free(&m);
 }
 
 /* Same ids from all tokens at once and one by one; text that can come back does. */
-static void check_text(const struct tokenizer *t, const char *text, size_t n, unsigned int flags, bool comes_back)
+static void check_text(const struct tokenizer *t, const char *text, size_t n, unsigned int flags,
+		       bool comes_back)
 {
 	size_t max = tok_piece_max(t), k = 0, p = 0, i;
 	struct tok_ids ids = { 0 };

@@ -87,8 +87,8 @@ static void pad(struct gguf_bytes *b, size_t alignment)
 		gw_bytes(b, &zero, 1);
 }
 
-void gw_tensor(struct gguf_write *w, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *dims,
-	       const void *data, size_t size)
+void gw_tensor(struct gguf_write *w, const char *name, uint32_t type, uint32_t n_dims,
+	       const uint64_t *dims, const void *data, size_t size)
 {
 	uint32_t i;
 

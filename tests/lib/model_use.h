@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
-/* Opens whatever bytes there are as a model file, and uses all that came of it: for damaged files and fuzzing. */
+/* Opens whatever bytes there are as a model file, and uses all that came of it: for damaged files
+ * and fuzzing. */
 #ifndef MODEL_USE_H
 #define MODEL_USE_H
 
@@ -22,7 +23,8 @@ static uint64_t use_file(const struct gguf *g)
 	for (i = 0; i < g->n_values; i++) {
 		const struct gguf_value *v = &g->values[i];
 
-		sum += gguf_item_u64(v, v->count - 1, &u) + gguf_item_i64(v, v->count / 2, &d) + gguf_item_f64(v, 0, &x);
+		sum += gguf_item_u64(v, v->count - 1, &u) + gguf_item_i64(v, v->count / 2, &d) +
+		       gguf_item_f64(v, 0, &x);
 	}
 	sum += gguf_bool(g, "yes", &b) + gguf_u64(g, "u64", &u) + (gguf_tensor(g, "rows") != NULL);
 	return sum;
@@ -30,7 +32,8 @@ static uint64_t use_file(const struct gguf *g)
 
 static void use_tokenizer(const struct tokenizer *t, uint64_t *seed)
 {
-	static const char text[] = "Hello  world \xf0\x9f\x98\x80 12 <|im_start|>x <s>[user]\n\n'll \xff\xc3 aaaabcabc hehehe";
+	static const char text[] =
+		"Hello  world \xf0\x9f\x98\x80 12 <|im_start|>x <s>[user]\n\n'll \xff\xc3 aaaabcabc hehehe";
 	char *out = malloc(3 * tok_piece_max(t) + 16);
 	struct tok_ids ids = { 0 };
 	struct tok_stream s;
@@ -52,7 +55,8 @@ static void use_tokenizer(const struct tokenizer *t, uint64_t *seed)
 	for (i = 0; i < n; i++)
 		if (tok_stops(t, &n)[i] >= tok_vocab(t))
 			abort();
-	if (tok_bos(t) >= tok_vocab(t) || tok_eos(t) >= tok_vocab(t) || tok_find(t, text, 5) >= tok_vocab(t))
+	if (tok_bos(t) >= tok_vocab(t) || tok_eos(t) >= tok_vocab(t) ||
+	    tok_find(t, text, 5) >= tok_vocab(t))
 		abort();
 	tok_ids_free(&ids);
 	free(out);

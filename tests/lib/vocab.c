@@ -12,7 +12,8 @@ static char *readable(const char *path)
 
 char *vocab_real_path(void)
 {
-	const char *set = getenv("KVSLAB_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	const char *set = getenv("KVSLAB_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
 	char path[4096];
 
 	if (set)
@@ -20,7 +21,8 @@ char *vocab_real_path(void)
 	if (cache && *cache)
 		snprintf(path, sizeof(path), "%s/kvslab/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
 	else
-		snprintf(path, sizeof(path), "%s/.cache/kvslab/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
+		snprintf(path, sizeof(path), "%s/.cache/kvslab/SmolLM2-135M-Instruct.Q4_1.gguf",
+			 home ? home : "");
 	return readable(path);
 }
 
@@ -60,7 +62,8 @@ static void put(struct gguf_write *w, const char *s)
 static int pair_rank(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	uint32_t r = ((x >> 8) * 40503 + (x & 255) * 9973) % 65536, s = ((y >> 8) * 40503 + (y & 255) * 9973) % 65536;
+	uint32_t r = ((x >> 8) * 40503 + (x & 255) * 9973) % 65536,
+		 s = ((y >> 8) * 40503 + (y & 255) * 9973) % 65536;
 
 	return r != s ? (r > s) - (r < s) : (x > y) - (x < y);
 }
@@ -94,10 +97,22 @@ void vocab_pairs(struct gguf_write *w, const char *pre)
 
 void vocab_bpe(struct gguf_write *w, const char *pre)
 {
-	static const char *const special[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>", "[user]", "<|im_start|>x" };
-	static const char *const merge[] = { "l l", "h e", "he ll", "hell o", "\xc4\xa0 w", "\xc4\xa0 \xc4\xa0", "o r",
-					     "\xc4\xa0w or", "\xc3\xa3 \xc4\xa3", "\xc4\x8a \xc4\x8a", "h i", "1 2" };
-	const int n_special = sizeof(special) / sizeof(special[0]), n_merge = sizeof(merge) / sizeof(merge[0]);
+	static const char *const special[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>",
+					       "[user]", "<|im_start|>x" };
+	static const char *const merge[] = { "l l",
+					     "h e",
+					     "he ll",
+					     "hell o",
+					     "\xc4\xa0 w",
+					     "\xc4\xa0 \xc4\xa0",
+					     "o r",
+					     "\xc4\xa0w or",
+					     "\xc3\xa3 \xc4\xa3",
+					     "\xc4\x8a \xc4\x8a",
+					     "h i",
+					     "1 2" };
+	const int n_special = sizeof(special) / sizeof(special[0]),
+		  n_merge = sizeof(merge) / sizeof(merge[0]);
 	char s[32], *space;
 	int32_t type;
 	int i;
@@ -132,17 +147,38 @@ void vocab_bpe(struct gguf_write *w, const char *pre)
 
 void vocab_spm(struct gguf_write *w, bool bytes)
 {
-	/* pieces with their scores; "s>" and "<s>" would merge to a control token if that were let happen */
+	/* pieces with their scores; "s>" and "<s>" would merge to a control token if that were let
+	 * happen */
 	static const struct {
 		const char *text;
 		float score;
 		int type;
 	} piece[] = {
-		{ "<unk>", 0, 2 }, { "<s>", 0, 3 }, { "</s>", 0, 3 },
-		{ "\xe2\x96\x81", -20, 1 }, { "a", -21, 1 }, { "b", -22, 1 }, { "c", -23, 1 }, { "<", -24, 1 }, { "s", -25, 1 },
-		{ ">", -26, 1 }, { "s>", -1, 1 }, { "ab", -2, 1 }, { "bc", -1.5f, 1 }, { "abc", -3, 1 },
-		{ "\xe2\x96\x81" "a", -4, 1 }, { "\xe2\x96\x81\xe2\x96\x81", -5, 1 }, { "\xc3\xa9", -6, 1 }, { "[user]", 0, 4 },
-		{ "\xe2\x96\x81" "ab", -2, 1 }, { "\n", -30, 1 }, { "sb", -1.5f, 1 },
+		{ "<unk>", 0, 2 },
+		{ "<s>", 0, 3 },
+		{ "</s>", 0, 3 },
+		{ "\xe2\x96\x81", -20, 1 },
+		{ "a", -21, 1 },
+		{ "b", -22, 1 },
+		{ "c", -23, 1 },
+		{ "<", -24, 1 },
+		{ "s", -25, 1 },
+		{ ">", -26, 1 },
+		{ "s>", -1, 1 },
+		{ "ab", -2, 1 },
+		{ "bc", -1.5f, 1 },
+		{ "abc", -3, 1 },
+		{ "\xe2\x96\x81"
+		  "a",
+		  -4, 1 },
+		{ "\xe2\x96\x81\xe2\x96\x81", -5, 1 },
+		{ "\xc3\xa9", -6, 1 },
+		{ "[user]", 0, 4 },
+		{ "\xe2\x96\x81"
+		  "ab",
+		  -2, 1 },
+		{ "\n", -30, 1 },
+		{ "sb", -1.5f, 1 },
 	};
 	const int n = sizeof(piece) / sizeof(piece[0]), total = n + (bytes ? 256 : 0);
 	int32_t type;

@@ -8,15 +8,16 @@
 #include <stdint.h>
 #include "gguf_write.h"
 
-/* The real model: $KVSLAB_TEST_MODEL, or in the cache folder; the tiny one: $KVSLAB_TEST_TINY, or in ../shared/models.
- * NULL where there is none; else to be freed. */
+/* The real model: $KVSLAB_TEST_MODEL, or in the cache folder; the tiny one: $KVSLAB_TEST_TINY, or
+ * in ../shared/models. NULL where there is none; else to be freed. */
 char *vocab_real_path(void);
 char *vocab_tiny_path(void);
 
 /* Byte-level BPE's character for a byte, in UTF-8, terminated. */
 void vocab_byte_text(unsigned int b, char *s);
 
-/* Keys of a byte-level tokenizer of all bytes and all pairs of bytes, as tests/peer/record_tokens.py makes it. */
+/* Keys of a byte-level tokenizer of all bytes and all pairs of bytes, as
+ * tests/peer/record_tokens.py makes it. */
 void vocab_pairs(struct gguf_write *w, const char *pre);
 /* A small byte-level one: bytes, a few merges, control and user-defined tokens. */
 void vocab_bpe(struct gguf_write *w, const char *pre);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* Chats equal to what jinja2 makes of the same templates (tests/peer/record_chat.py); what is refused, and how. */
+/* Chats equal to what jinja2 makes of the same templates (tests/peer/record_chat.py); what is
+ * refused, and how. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -62,7 +63,8 @@ static int same_ids(const struct tokenizer *t, const struct chat_piece *p, size_
 	return same;
 }
 
-static void test_case(const struct chat_template *c, const struct tokenizer *t, json_t *one, const char *name, size_t k)
+static void test_case(const struct chat_template *c, const struct tokenizer *t, json_t *one,
+		      const char *name, size_t k)
 {
 	json_t *list = json_object_get(one, "messages"), *want = json_object_get(one, "text"), *m;
 	struct chat_message *msg = calloc(json_array_size(list) + 1, sizeof(*msg));
@@ -71,19 +73,23 @@ static void test_case(const struct chat_template *c, const struct tokenizer *t, 
 	size_t n = 0, i, size;
 	char *text;
 
-	json_array_foreach(list, i, m) {
+	json_array_foreach(list, i, m)
+	{
 		msg[i].role = json_string_value(json_object_get(m, "role"));
 		msg[i].content = json_string_value(json_object_get(m, "content"));
 		msg[i].n = json_string_length(json_object_get(m, "content"));
 	}
-	if (ok(!chat_render(c, msg, json_array_size(list), &p, &n, &e), "%s, chat %zu %s", name, k, e.text)) {
+	if (ok(!chat_render(c, msg, json_array_size(list), &p, &n, &e), "%s, chat %zu %s", name, k,
+	       e.text)) {
 		text = joined(p, n, &size);
-		if (!ok(size == json_string_length(want) && !memcmp(text, json_string_value(want), size),
+		if (!ok(size == json_string_length(want) &&
+				!memcmp(text, json_string_value(want), size),
 			"is what jinja2 makes"))
 			printf("# %.*s\n", (int)size, text);
 		free(text);
 		if (t && json_object_get(one, "ids"))
-			ok(same_ids(t, p, n, json_object_get(one, "ids")), "and has the peer's ids");
+			ok(same_ids(t, p, n, json_object_get(one, "ids")),
+			   "and has the peer's ids");
 		chat_pieces_free(p, n);
 	}
 	free(msg);
@@ -116,11 +122,14 @@ static void test_recorded(void)
 	struct model_error e = { "" };
 	size_t i, k;
 
-	ok(json_array_size(all) == 9, "tests/data/chat.json is there (run from the project's root)");
-	json_array_foreach(all, i, one) {
+	ok(json_array_size(all) == 9,
+	   "tests/data/chat.json is there (run from the project's root)");
+	json_array_foreach(all, i, one)
+	{
 		const char *name = json_string_value(json_object_get(one, "name"));
 
-		if (!ok(!open_text(&chat, json_string_value(json_object_get(one, "template")), &e), "%s %s", name, e.text))
+		if (!ok(!open_text(&chat, json_string_value(json_object_get(one, "template")), &e),
+			"%s %s", name, e.text))
 			continue;
 		json_array_foreach(json_object_get(one, "cases"), k, c)
 			test_case(chat, t, c, name, k);
@@ -159,8 +168,8 @@ static void test_refused(void)
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		e.text[0] = 0;
 		err = open_text(&c, bad[i].template, &e);
-		ok(err == -EOPNOTSUPP && strstr(e.text, bad[i].word) && strstr(e.text, "x.gguf: ") &&
-			   strstr(e.text, "give plain prompts"),
+		ok(err == -EOPNOTSUPP && strstr(e.text, bad[i].word) &&
+			   strstr(e.text, "x.gguf: ") && strstr(e.text, "give plain prompts"),
 		   "%s", e.text);
 		if (!err)
 			chat_close(c);
@@ -168,32 +177,41 @@ static void test_refused(void)
 	gw_init(&w);
 	gw_value_u32(&w, "tokenizer.chat_template", 5);
 	f = gw_end(&w, &n);
-	ok(!gguf_parse(&g, f, n, "x.gguf", &e) && chat_open(&c, &g, &e) == -EBADMSG && strstr(e.text, "no string"), "%s",
-	   e.text);
+	ok(!gguf_parse(&g, f, n, "x.gguf", &e) && chat_open(&c, &g, &e) == -EBADMSG &&
+		   strstr(e.text, "no string"),
+	   "%s", e.text);
 	gguf_close(&g);
 	free(f);
 }
 
 static void test_roles(void)
 {
-	static const char *const bad[] = { NULL, "", "us\ner", "us\rer",
-					   "a role of more than sixty-four bytes, which no template ever has in it" };
+	static const char *const bad[] = {
+		NULL, "", "us\ner", "us\rer",
+		"a role of more than sixty-four bytes, which no template ever has in it"
+	};
 	struct chat_message m = { "user", "x", 1 };
 	struct chat_template *c;
 	struct chat_piece *p;
 	struct model_error e;
 	size_t n, i;
 
-	if (!ok(!open_text(&c, "{{ '<|im_start|>' + r + '\n' + x + '<|im_end|>\n' }}", &e), "plain ChatML"))
+	if (!ok(!open_text(&c, "{{ '<|im_start|>' + r + '\n' + x + '<|im_end|>\n' }}", &e),
+		"plain ChatML"))
 		return;
 	ok(!chat_system(c).n, "it has no system prompt");
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		m.role = bad[i];
-		ok(chat_render(c, &m, 1, &p, &n, &e) == -EINVAL && strstr(e.text, "message 0: a role is one line"), "%s",
-		   e.text);
+		ok(chat_render(c, &m, 1, &p, &n, &e) == -EINVAL &&
+			   strstr(e.text, "message 0: a role is one line"),
+		   "%s", e.text);
 	}
 	chat_close(c);
-	if (!ok(!open_text(&c, "<|im_start|>system\none<|im_end|>{{ x }}<|im_start|>system\ntwo<|im_end|>", &e), "two defaults"))
+	if (!ok(!open_text(
+			&c,
+			"<|im_start|>system\none<|im_end|>{{ x }}<|im_start|>system\ntwo<|im_end|>",
+			&e),
+		"two defaults"))
 		return;
 	ok(chat_system(c).n == 3 && !memcmp(chat_system(c).s, "one", 3), "the first one counts");
 	chat_close(c);
@@ -218,13 +236,15 @@ static void test_injection(void)
 	vocab_bpe(&w, "smollm");
 	gw_value_str(&w, "tokenizer.chat_template", "{{ '<|im_start|>system\nHi<|im_end|>\n' }}");
 	f = gw_end(&w, &n);
-	if (!ok(!gguf_parse(&g, f, n, "x", &e) && !tok_open(&t, &g, &e) && !chat_open(&c, &g, &e), "a small tokenizer") ||
+	if (!ok(!gguf_parse(&g, f, n, "x", &e) && !tok_open(&t, &g, &e) && !chat_open(&c, &g, &e),
+		"a small tokenizer") ||
 	    !ok(chat_system(c).n == 2 && !memcmp(chat_system(c).s, "Hi", 2), "its system prompt") ||
 	    !ok(!chat_render(c, &m, 1, &p, &n, &e), "render"))
 		return;
 	for (i = 0; i < n; i++) {
 		if (p[i].special)
-			starts += !strcmp(p[i].text, "<|im_start|>"), ends += !strcmp(p[i].text, "<|im_end|>");
+			starts += !strcmp(p[i].text, "<|im_start|>"),
+				ends += !strcmp(p[i].text, "<|im_end|>");
 		tok_encode(t, p[i].text, p[i].n, p[i].special ? TOK_SPECIAL : 0, &ids);
 	}
 	ok(starts == 3 && ends == 2, "%zu starts and %zu ends are special pieces", starts, ends);
@@ -232,7 +252,8 @@ static void test_injection(void)
 		starts += ids.id[i] == BPE_IM_START;
 		ends += ids.id[i] == BPE_IM_END;
 	}
-	ok(starts == 3 && ends == 2, "%zu starts and %zu ends are tokens: those of the message stay text", starts, ends);
+	ok(starts == 3 && ends == 2,
+	   "%zu starts and %zu ends are tokens: those of the message stay text", starts, ends);
 	tok_ids_free(&ids);
 	chat_pieces_free(p, n);
 	chat_close(c);

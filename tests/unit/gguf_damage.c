@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Damaged files: each is refused with a sentence or gives objects that work; none crashes, hangs or asks for much
- * memory. gguf_damage [SEED [ROUNDS]]: 500 rounds, 10,000 with KVSLAB_LONG set. A round's damage depends on SEED plus
- * its number alone: to repeat round 37 of seed 5, run it with seed 42 and one round.
+ * Damaged files: each is refused with a sentence or gives objects that work; none crashes, hangs or
+ * asks for much memory. gguf_damage [SEED [ROUNDS]]: 500 rounds, 10,000 with KVSLAB_LONG set. A
+ * round's damage depends on SEED plus its number alone: to repeat round 37 of seed 5, run it with
+ * seed 42 and one round.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,8 @@
 #define SANITIZED 0
 #endif
 
-#define TEMPLATE "{{ '<|im_start|>system\nHi<|im_end|>\n' }}{% for m in messages %}{{ m.content }}{% endfor %}"
+#define TEMPLATE \
+	"{{ '<|im_start|>system\nHi<|im_end|>\n' }}{% for m in messages %}{{ m.content }}{% endfor %}"
 
 static uint64_t running; /* seed of this round, for the message of a crash */
 static const char *running_file = "";
@@ -43,8 +45,8 @@ const char *__asan_default_options(void)
 static void say_where(void)
 {
 	char line[160];
-	int n = snprintf(line, sizeof(line), "# it was seed %llu, one round, file \"%s\"\n", (unsigned long long)running,
-			 running_file);
+	int n = snprintf(line, sizeof(line), "# it was seed %llu, one round, file \"%s\"\n",
+			 (unsigned long long)running, running_file);
 
 	if (write(STDOUT_FILENO, line, (size_t)n) < 0)
 		_exit(3);
@@ -73,7 +75,7 @@ struct sample {
 	struct {
 		size_t at;
 		uint8_t size;
-	} *field;
+	} * field;
 	size_t n_fields, cap;
 };
 
@@ -115,7 +117,8 @@ static int survey(struct sample *s)
 			field(s, end + 4, 4);
 			field(s, end + 8, 8);
 		}
-		for (k = 0; k < v->count && (v->kind == GGUF_STRING || v->item == GGUF_STRING); k++) {
+		for (k = 0; k < v->count && (v->kind == GGUF_STRING || v->item == GGUF_STRING);
+		     k++) {
 			/* of long lists only some */
 			if (v->count < 100 || k % 101 == 0)
 				field(s, cursor, 8);
@@ -142,9 +145,34 @@ static int survey(struct sample *s)
 
 static uint64_t extreme(uint64_t *seed, uint64_t old, size_t size)
 {
-	const uint64_t v[] = { 0, 1, 2, 7, 255, 256, 65535, 1u << 20, INT32_MAX, 1u << 31, UINT32_MAX, 1ull << 32, INT64_MAX,
-			       1ull << 63, UINT64_MAX, UINT64_MAX - 7, UINT64_MAX / 8 + 1, size, size - 1, size + 1, size / 2,
-			       old + 1, old - 1, old * 2, old ^ 32, ~old, rnd(seed), rnd(seed) & 0xff };
+	const uint64_t v[] = { 0,
+			       1,
+			       2,
+			       7,
+			       255,
+			       256,
+			       65535,
+			       1u << 20,
+			       INT32_MAX,
+			       1u << 31,
+			       UINT32_MAX,
+			       1ull << 32,
+			       INT64_MAX,
+			       1ull << 63,
+			       UINT64_MAX,
+			       UINT64_MAX - 7,
+			       UINT64_MAX / 8 + 1,
+			       size,
+			       size - 1,
+			       size + 1,
+			       size / 2,
+			       old + 1,
+			       old - 1,
+			       old * 2,
+			       old ^ 32,
+			       ~old,
+			       rnd(seed),
+			       rnd(seed) & 0xff };
 
 	return v[rnd(seed) % (sizeof(v) / sizeof(v[0]))];
 }
@@ -152,7 +180,8 @@ static uint64_t extreme(uint64_t *seed, uint64_t old, size_t size)
 /* Copies one name's bytes over another's, so that they are twice there or wrong. */
 static void copy_name(const struct sample *s, uint8_t *b, size_t n, uint64_t *seed)
 {
-	size_t from = s->field[rnd(seed) % s->n_fields].at + 8, to = s->field[rnd(seed) % s->n_fields].at + 8, k = 1 + rnd(seed) % 40;
+	size_t from = s->field[rnd(seed) % s->n_fields].at + 8,
+	       to = s->field[rnd(seed) % s->n_fields].at + 8, k = 1 + rnd(seed) % 40;
 
 	if (from + k <= n && to + k <= n)
 		memmove(b + to - 8, b + from - 8, k + 8);
@@ -316,7 +345,8 @@ int main(int argc, char **argv)
 		have++;
 	for (k = 0; k < have; k++)
 		if (!survey(&s[k]))
-			ok(s[k].n_fields > 20, "%s has %zu bytes and %zu places to hurt", s[k].name, s[k].n, s[k].n_fields);
+			ok(s[k].n_fields > 20, "%s has %zu bytes and %zu places to hurt", s[k].name,
+			   s[k].n, s[k].n_fields);
 		else if (!ok(0, "%s is a good file", s[k].name))
 			return done();
 	if (!SANITIZED)
@@ -340,9 +370,10 @@ int main(int argc, char **argv)
 	}
 	alarm(0);
 	ok(sum.files + sum.refused == rounds && !sum.silent,
-	   "%ld rounds: %d files, %d tokenizers, %d templates worked, %d files were refused, %d without a word", rounds, sum.files,
-	   sum.tokenizers, sum.chats, sum.refused, sum.silent);
-	ok(rounds < 100 || (sum.refused * 5 > rounds && sum.tokenizers * 20 > rounds && sum.chats * 20 > rounds),
+	   "%ld rounds: %d files, %d tokenizers, %d templates worked, %d files were refused, %d without a word",
+	   rounds, sum.files, sum.tokenizers, sum.chats, sum.refused, sum.silent);
+	ok(rounds < 100 || (sum.refused * 5 > rounds && sum.tokenizers * 20 > rounds &&
+			    sum.chats * 20 > rounds),
 	   "both kinds were seen");
 	for (k = 0; k < have; k++) {
 		free(s[k].field);

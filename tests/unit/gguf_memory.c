@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Each allocation of the model's readers fails once, alone: the call says -ENOMEM with a sentence, leaks nothing (the
- * build with ASan sees to that), and leaves its arguments as they were. malloc and its like are wrapped by the linker
- * (mk/fuzz.mk).
+ * Each allocation of the model's readers fails once, alone: the call says -ENOMEM with a sentence,
+ * leaks nothing (the build with ASan sees to that), and leaves its arguments as they were. malloc
+ * and its like are wrapped by the linker (mk/fuzz.mk).
  */
 #include <errno.h>
 #include <string.h>
@@ -70,10 +70,11 @@ static int tokenizer(struct what *w)
 
 static int encode(struct what *w)
 {
-	static const char text[] = "[user]hello hello <|im_end|> world, 1 2 3 4 and more words than sixty-four bytes hold: "
-				   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-				   "hehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehe"
-				   "hehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehe";
+	static const char text[] =
+		"[user]hello hello <|im_end|> world, 1 2 3 4 and more words than sixty-four bytes hold: "
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"hehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehe"
+		"hehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehehe";
 	struct tok_ids ids = { 0 };
 	int err = tok_encode(w->t, text, sizeof(text) - 1, TOK_SPECIAL | TOK_BOS, &ids);
 
@@ -95,7 +96,9 @@ static int chat(struct what *w)
 
 static int render(struct what *w)
 {
-	struct chat_message m[4] = { { "user", "a", 1 }, { "assistant", "b", 1 }, { "user", "c", 1 }, { "x", "", 0 } };
+	struct chat_message m[4] = {
+		{ "user", "a", 1 }, { "assistant", "b", 1 }, { "user", "c", 1 }, { "x", "", 0 }
+	};
 	struct chat_piece *p;
 	size_t n;
 	int err = chat_render(w->c, m, 4, &p, &n, &w->e);
@@ -141,7 +144,8 @@ static void family(const char *name, bool bpe)
 		char key[8];
 
 		snprintf(key, sizeof(key), "t%d", i);
-		gw_tensor(&gw, key, 0, 1, (uint64_t[]){ 8 }, "01234567012345670123456701234567", 32);
+		gw_tensor(&gw, key, 0, 1, (uint64_t[]){ 8 }, "01234567012345670123456701234567",
+			  32);
 	}
 	w.file = gw_end(&gw, &w.n);
 	each("parse", parse, &w);

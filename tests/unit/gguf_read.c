@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* Reading GGUF: values and tensors come back as written; each kind of bad file has its own message. */
+/* Reading GGUF: values and tensors come back as written; each kind of bad file has its own message.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -96,13 +97,17 @@ static void test_read(uint32_t version)
 	ok(gguf_f64(&g, "i32", &d) && d == -70000, "an integer where a number is wanted");
 	ok(gguf_bool(&g, "yes", &b) && b && gguf_bool(&g, "no", &b) && !b, "bool");
 	ok(!gguf_bool(&g, "u8", &b) && !gguf_u64(&g, "yes", &u) && !gguf_f64(&g, "text", &d) &&
-		   !gguf_string(&g, "u32", &s) && !gguf_string(&g, "words", &s) && !gguf_u64(&g, "list", &u),
+		   !gguf_string(&g, "u32", &s) && !gguf_string(&g, "words", &s) &&
+		   !gguf_u64(&g, "list", &u),
 	   "another kind is not taken");
 	ok(gguf_string(&g, "text", &s) && s.n == 6 && !memcmp(s.s, "h\xc3\xa9llo", 6), "string");
 	ok(gguf_string(&g, "empty", &s) && !s.n, "empty string");
-	ok(!gguf_find(&g, "u3") && !gguf_find(&g, "u322") && !gguf_find(&g, "") && !gguf_u64(&g, "zz", &u), "absent keys");
+	ok(!gguf_find(&g, "u3") && !gguf_find(&g, "u322") && !gguf_find(&g, "") &&
+		   !gguf_u64(&g, "zz", &u),
+	   "absent keys");
 	v = gguf_find(&g, "words");
-	ok(v && v->kind == GGUF_ARRAY && v->item == GGUF_STRING && v->count == 3, "array of strings");
+	ok(v && v->kind == GGUF_ARRAY && v->item == GGUF_STRING && v->count == 3,
+	   "array of strings");
 	cursor = v->data;
 	s = gguf_next_string(&cursor);
 	ok(s.n == 1 && s.s[0] == 'a', "its first");
@@ -111,18 +116,21 @@ static void test_read(uint32_t version)
 	s = gguf_next_string(&cursor);
 	ok(s.n == 3 && !memcmp(s.s, "ccc", 3), "its third");
 	v = gguf_find(&g, "list");
-	ok(v && gguf_item_i64(v, 0, &i) && i == -1 && gguf_item_i64(v, 2, &i) && i == 5 && !gguf_item_i64(v, 3, &i) &&
-		   gguf_item_f64(v, 0, &d) && d == -1 && !gguf_item_u64(v, 0, &u),
+	ok(v && gguf_item_i64(v, 0, &i) && i == -1 && gguf_item_i64(v, 2, &i) && i == 5 &&
+		   !gguf_item_i64(v, 3, &i) && gguf_item_f64(v, 0, &d) && d == -1 &&
+		   !gguf_item_u64(v, 0, &u),
 	   "items of an array");
 	ok(gguf_find(&g, "none")->count == 0, "empty array");
 	t = gguf_tensor(&g, "rows");
-	ok(t && t->n_dims == 2 && t->dims[0] == 32 && t->dims[1] == 2 && t->dims[2] == 1 && t->dims[3] == 1 &&
-		   t->size == 256 && ((const float *)t->data)[63] == -2,
+	ok(t && t->n_dims == 2 && t->dims[0] == 32 && t->dims[1] == 2 && t->dims[2] == 1 &&
+		   t->dims[3] == 1 && t->size == 256 && ((const float *)t->data)[63] == -2,
 	   "tensor");
 	t = gguf_tensor(&g, "q8");
-	ok(t && t->type == 8 && t->size == 34 && *(const uint8_t *)t->data == 7, "quantised tensor");
+	ok(t && t->type == 8 && t->size == 34 && *(const uint8_t *)t->data == 7,
+	   "quantised tensor");
 	t = gguf_tensor(&g, "future");
-	ok(t && t->type == 1000 && !t->size && !gguf_type(1000) && !strcmp(gguf_type_name(1000), "unknown"),
+	ok(t && t->type == 1000 && !t->size && !gguf_type(1000) &&
+		   !strcmp(gguf_type_name(1000), "unknown"),
 	   "a type that we do not know passes with size 0");
 	ok(!gguf_tensor(&g, "row") && !gguf_tensor(&g, "rowsx"), "absent tensors");
 	gguf_close(&g);
@@ -139,7 +147,8 @@ static void refuse(const uint8_t *file, size_t n, int want, const char *word, co
 
 	memcpy(copy, file, n);
 	err = gguf_parse(&g, n ? copy : NULL, n, "x.gguf", &e);
-	ok(err == want && strstr(e.text, word) && !strncmp(e.text, "x.gguf: ", 8), "%s: %d %s", what, err, e.text);
+	ok(err == want && strstr(e.text, word) && !strncmp(e.text, "x.gguf: ", 8), "%s: %d %s",
+	   what, err, e.text);
 	if (!err)
 		gguf_close(&g);
 	free(copy);
@@ -173,10 +182,11 @@ static void test_start(void)
 	refuse((const uint8_t *)"hello world, no model", 21, -EBADMSG, "not a GGUF", "text");
 	refuse((const uint8_t *)"tjgg\1\0\0\0", 8, -EBADMSG, "GGJT", "an older format");
 	refuse((const uint8_t *)"PK\3\4\0\0\0\0", 8, -EBADMSG, "ZIP", "a ZIP archive");
-	refuse((const uint8_t *)"version https://git-lfs.github.com/spec/v1\n", 43, -EBADMSG, "LFS pointer",
-	       "an LFS pointer");
+	refuse((const uint8_t *)"version https://git-lfs.github.com/spec/v1\n", 43, -EBADMSG,
+	       "LFS pointer", "an LFS pointer");
 	refuse((const uint8_t *)"<!DOCTYPE html>", 15, -EBADMSG, "web page", "a web page");
-	refuse((const uint8_t *)"\x40\0\0\0\0\0\0\0{\"a\":1}", 15, -EBADMSG, "safetensors", "safetensors");
+	refuse((const uint8_t *)"\x40\0\0\0\0\0\0\0{\"a\":1}", 15, -EBADMSG, "safetensors",
+	       "safetensors");
 	free(f);
 	f = good(&n);
 	memset(f + 8, 0xff, 8);
@@ -267,7 +277,8 @@ static void test_values(void)
 	refuse_write(&w, -EBADMSG, "'?[31mred?\?\?'", "no control characters in a message");
 }
 
-static void tensor_at(struct gguf_write *w, const char *name, uint32_t type, uint64_t d0, uint64_t d1, uint64_t offset)
+static void tensor_at(struct gguf_write *w, const char *name, uint32_t type, uint64_t d0,
+		      uint64_t d1, uint64_t offset)
 {
 	gw_text(&w->infos, name, strlen(name));
 	gw_u32(&w->infos, 2);
@@ -313,15 +324,18 @@ static void test_tensors(void)
 	refuse_write(&w, -EBADMSG, "more bytes than can be counted", "a size that overflows");
 	gw_init(&w);
 	gw_tensor(&w, "t", 8, 1, (uint64_t[]){ 33 }, row, 32);
-	refuse_write(&w, -EBADMSG, "rows of 33 values, Q8_0 needs a multiple of 32", "half a block");
+	refuse_write(&w, -EBADMSG, "rows of 33 values, Q8_0 needs a multiple of 32",
+		     "half a block");
 	gw_init(&w);
 	gw_tensor(&w, "blk.3.ffn_up.weight", 0, 1, (uint64_t[]){ 9 }, row, 32);
-	refuse_write(&w, -EBADMSG, "'blk.3.ffn_up.weight' ends at byte 132, the file has 128: it is truncated",
+	refuse_write(&w, -EBADMSG,
+		     "'blk.3.ffn_up.weight' ends at byte 132, the file has 128: it is truncated",
 		     "a tensor beyond the end");
 	gw_init(&w);
 	tensor_at(&w, "t", 0, 2, 2, 16);
 	gw_bytes(&w.data, row, 32);
-	refuse_write(&w, -EBADMSG, "offset 16, which is no multiple of 32", "an offset that is not aligned");
+	refuse_write(&w, -EBADMSG, "offset 16, which is no multiple of 32",
+		     "an offset that is not aligned");
 	gw_init(&w);
 	tensor_at(&w, "t", 0, 2, 2, UINT64_MAX - 31);
 	gw_bytes(&w.data, row, 32);
@@ -349,11 +363,13 @@ static void test_tensors(void)
 	gw_tensor(&w, "t", 0, 1, (uint64_t[]){ 8 }, row, 32);
 	gw_tensor(&w, "s", 0, 1, (uint64_t[]){ 8 }, row, 32);
 	f = gw_end(&w, &n);
-	ok(!gguf_parse(&g, f, n, "x", &e) && (const uint8_t *)gguf_tensor(&g, "s")->data == g.map + g.size - 32 &&
+	ok(!gguf_parse(&g, f, n, "x", &e) &&
+		   (const uint8_t *)gguf_tensor(&g, "s")->data == g.map + g.size - 32 &&
 		   ((uintptr_t)gguf_tensor(&g, "s")->data - (uintptr_t)g.map) % 128 == 0,
 	   "alignment 128 is followed");
 	gguf_close(&g);
-	ok(gguf_parse(&g, f + 4, n - 4, "x", &e) == -EINVAL && strstr(e.text, "multiple of 8"), "memory that is not aligned");
+	ok(gguf_parse(&g, f + 4, n - 4, "x", &e) == -EINVAL && strstr(e.text, "multiple of 8"),
+	   "memory that is not aligned");
 	free(f);
 }
 
@@ -380,7 +396,8 @@ static void test_truncate(void)
 		free(copy);
 	}
 	ok(!bad, "each refused prefix has a message and leaves nothing");
-	ok(taken == 1, "only the byte of the unknown type may be missing (%zu taken of %zu)", taken, n);
+	ok(taken == 1, "only the byte of the unknown type may be missing (%zu taken of %zu)", taken,
+	   n);
 	free(f);
 }
 
@@ -400,11 +417,14 @@ static void test_files(void)
 	snprintf(path, sizeof(path), "%s/missing", dir);
 	ok(gguf_open(&g, path, &e) == -ENOENT && strstr(e.text, "no such file"), "%s", e.text);
 	snprintf(path, sizeof(path), "%s/f", dir);
-	ok(!mkfifo(path, 0600) && gguf_open(&g, path, &e) == -EINVAL && strstr(e.text, "regular file"), "%s", e.text);
+	ok(!mkfifo(path, 0600) && gguf_open(&g, path, &e) == -EINVAL &&
+		   strstr(e.text, "regular file"),
+	   "%s", e.text);
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	ok(fd >= 0 && gguf_open(&g, path, &e) == -EBADMSG && strstr(e.text, "empty"), "%s", e.text);
-	ok(write(fd, f, n) == (ssize_t)n && !close(fd) && !gguf_open(&g, path, &e) && g.mapped && g.n_values == 17,
+	ok(write(fd, f, n) == (ssize_t)n && !close(fd) && !gguf_open(&g, path, &e) && g.mapped &&
+		   g.n_values == 17,
 	   "a good file");
 	ok(!strcmp(g.path, path), "its path");
 	gguf_digest(&g, a);
@@ -419,11 +439,14 @@ static void test_files(void)
 	gguf_close(&h);
 	ok(!memcmp(a, b, 32) && memcmp(a, c, 32), "the digest is that of the bytes");
 	if (geteuid()) {
-		ok(!chmod(path, 0) && gguf_open(&g, path, &e) == -EACCES && strstr(e.text, "not readable"), "%s", e.text);
+		ok(!chmod(path, 0) && gguf_open(&g, path, &e) == -EACCES &&
+			   strstr(e.text, "not readable"),
+		   "%s", e.text);
 	} else {
 		/* root reads everything: be someone else for a moment */
 		ok(!chmod(path, 0) && !chmod(dir, 0755) && !seteuid(65534) &&
-			   gguf_open(&g, path, &e) == -EACCES && strstr(e.text, "not readable") && !seteuid(0),
+			   gguf_open(&g, path, &e) == -EACCES && strstr(e.text, "not readable") &&
+			   !seteuid(0),
 		   "%s", e.text);
 	}
 	unlink(path);
@@ -442,10 +465,12 @@ static void test_types(void)
 		bad += !t->name || !t->block != !t->bytes;
 	}
 	ok(i == 42 && !bad, "42 types, each with a name");
-	ok(gguf_type(3)->bytes == 20 && gguf_type(14)->bytes == 210 && gguf_type(14)->block == 256 &&
-		   !gguf_type(4)->block && !strcmp(gguf_type_name(30), "BF16"),
+	ok(gguf_type(3)->bytes == 20 && gguf_type(14)->bytes == 210 &&
+		   gguf_type(14)->block == 256 && !gguf_type(4)->block &&
+		   !strcmp(gguf_type_name(30), "BF16"),
 	   "some of them");
-	ok(!strcmp(gguf_kind_name(GGUF_F64), "f64") && !strcmp(gguf_kind_name(77), "unknown"), "names of kinds");
+	ok(!strcmp(gguf_kind_name(GGUF_F64), "f64") && !strcmp(gguf_kind_name(77), "unknown"),
+	   "names of kinds");
 }
 
 /* A random small file: every tensor's bytes come back. */
@@ -472,9 +497,10 @@ static void test_random(void)
 		}
 		for (i = 0; i < n_tensors; i++) {
 			uint32_t ty = type[rnd(&seed) % 7];
-			uint64_t dims[4] = { gguf_type(ty)->block * (1 + rnd(&seed) % 3), 1 + rnd(&seed) % 5,
-					     1 + rnd(&seed) % 2, 1 };
-			size_t size = dims[0] / gguf_type(ty)->block * gguf_type(ty)->bytes * dims[1] * dims[2];
+			uint64_t dims[4] = { gguf_type(ty)->block * (1 + rnd(&seed) % 3),
+					     1 + rnd(&seed) % 5, 1 + rnd(&seed) % 2, 1 };
+			size_t size = dims[0] / gguf_type(ty)->block * gguf_type(ty)->bytes *
+				      dims[1] * dims[2];
 			uint8_t *data = malloc(size);
 			char name[20];
 

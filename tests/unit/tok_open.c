@@ -32,7 +32,8 @@ static void refuse(struct gguf_write *w, int want, const char *word)
 	struct model_error e;
 	int err = open_end(w, &t, &e);
 
-	ok(err == want && strstr(e.text, word) && !strncmp(e.text, "x.gguf: ", 8), "%d %s", err, e.text);
+	ok(err == want && strstr(e.text, word) && !strncmp(e.text, "x.gguf: ", 8), "%d %s", err,
+	   e.text);
 	if (!err)
 		tok_close(t);
 }
@@ -78,7 +79,8 @@ static void small(struct gguf_write *w, const char *model, const char *less)
 
 static void test_lists(void)
 {
-	static const char *const twice[] = { "a", "b", "a" }, *const no_space[] = { "a b", "ab" }, *const half[] = { "a " };
+	static const char *const twice[] = { "a", "b", "a" }, *const no_space[] = { "a b", "ab" },
+				 *const half[] = { "a " };
 	static const int32_t seven[] = { 1, 1, 1, 1, 7 }, negative[] = { 1, 1, 1, 1, -1 };
 	static const float two[] = { 1, 2 };
 	const char *long_token[1];
@@ -155,7 +157,8 @@ static void test_pre(void)
 
 	small(&w, "gpt2", "");
 	gw_value_str(&w, "tokenizer.ggml.pre", "qwen2");
-	refuse(&w, -EOPNOTSUPP, "pre-tokenizer 'qwen2' is not supported, 'gpt-2', 'smollm' and 'default' are");
+	refuse(&w, -EOPNOTSUPP,
+	       "pre-tokenizer 'qwen2' is not supported, 'gpt-2', 'smollm' and 'default' are");
 	small(&w, "gpt2", "");
 	gw_value_u32(&w, "tokenizer.ggml.pre", 1);
 	refuse(&w, -EBADMSG, "'tokenizer.ggml.pre' is no string");
@@ -176,7 +179,8 @@ static void test_pre(void)
 
 static void test_ids(void)
 {
-	static const char *const keys[] = { "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+	static const char *const keys[] = { "tokenizer.ggml.bos_token_id",
+					    "tokenizer.ggml.eos_token_id",
 					    "tokenizer.ggml.eot_token_id" };
 	struct tok_ids ids = { 0 };
 	struct gguf_write w;
@@ -199,13 +203,17 @@ static void test_ids(void)
 	gw_value_bool(&w, "tokenizer.ggml.add_eos_token", 1);
 	if (ok(!open_end(&w, &t, &e), "-1 says none %s", e.text)) {
 		ok(tok_bos(t) == -1 && tok_eos(t) == -1, "none");
-		ok(!tok_encode(t, "ab", 2, TOK_BOS, &ids) && ids.n == 1 && ids.id[0] == 3, "none is added");
+		ok(!tok_encode(t, "ab", 2, TOK_BOS, &ids) && ids.n == 1 && ids.id[0] == 3,
+		   "none is added");
 		tok_stops(t, &n);
 		ok(!n, "none stops");
-		ok(tok_vocab(t) == 5 && tok_find(t, "ab", 2) == 3 && tok_find(t, "abc", 3) == -1 && tok_find(t, "", 0) == -1,
+		ok(tok_vocab(t) == 5 && tok_find(t, "ab", 2) == 3 && tok_find(t, "abc", 3) == -1 &&
+			   tok_find(t, "", 0) == -1,
 		   "find by text");
-		ok(!tok_piece(t, 5, true).n && !tok_piece(t, UINT32_MAX, true).n, "ids beyond the vocabulary are empty");
-		ok(!tok_piece(t, 4, false).n && tok_piece(t, 4, true).n == 3, "a control token's text only when asked for");
+		ok(!tok_piece(t, 5, true).n && !tok_piece(t, UINT32_MAX, true).n,
+		   "ids beyond the vocabulary are empty");
+		ok(!tok_piece(t, 4, false).n && tok_piece(t, 4, true).n == 3,
+		   "a control token's text only when asked for");
 		ok(tok_piece_max(t) == 3, "longest piece");
 		tok_close(t);
 	}
@@ -219,7 +227,8 @@ static void test_ids(void)
 		const uint32_t *stops = tok_stops(t, &n);
 
 		ids.n = 0;
-		ok(!tok_encode(t, "ab", 2, TOK_BOS, &ids) && ids.n == 3 && ids.id[0] == 0 && ids.id[1] == 3 && ids.id[2] == 1,
+		ok(!tok_encode(t, "ab", 2, TOK_BOS, &ids) && ids.n == 3 && ids.id[0] == 0 &&
+			   ids.id[1] == 3 && ids.id[2] == 1,
 		   "BOS and EOS are added where the file says so");
 		ids.n = 0;
 		ok(!tok_encode(t, "", 0, TOK_BOS, &ids) && ids.n == 2, "to empty text too");
@@ -231,8 +240,8 @@ static void test_ids(void)
 	tok_ids_free(&ids);
 }
 
-static void stops_are(const char *what, const char *const *tokens, uint64_t n, const char *key, uint32_t id,
-		      const uint32_t *want, size_t n_want)
+static void stops_are(const char *what, const char *const *tokens, uint64_t n, const char *key,
+		      uint32_t id, const uint32_t *want, size_t n_want)
 {
 	struct gguf_write w;
 	struct tokenizer *t;
@@ -259,16 +268,28 @@ static void stops_are(const char *what, const char *const *tokens, uint64_t n, c
 
 static void test_stops(void)
 {
-	static const char *const some[] = { "x", "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
-					    "<|eom_id|>", "<EOT>", "_<EOT>", "<|end_of_text|>", "<end_of_utterance>", "y" };
-	static const char *const fim[] = { "<fim_pad>", "<reponame>", "<|file_sep|>", "<fim_prefix>" };
+	static const char *const some[] = { "x",
+					    "<|eot_id|>",
+					    "<|im_end|>",
+					    "<|end|>",
+					    "<end_of_turn>",
+					    "<|endoftext|>",
+					    "<|eom_id|>",
+					    "<EOT>",
+					    "_<EOT>",
+					    "<|end_of_text|>",
+					    "<end_of_utterance>",
+					    "y" };
+	static const char *const fim[] = { "<fim_pad>", "<reponame>", "<|file_sep|>",
+					   "<fim_prefix>" };
 	static const char *const harmony[] = { "<|end|>", "<|return|>", "<|call|>" };
 
 	stops_are("by text", some, 12, NULL, 0, (uint32_t[]){ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, 10);
 	stops_are("by text and id", some, 12, "tokenizer.ggml.eot_token_id", 2,
 		  (uint32_t[]){ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, 10);
 	stops_are("fill in the middle", fim, 4, NULL, 0, (uint32_t[]){ 0, 1, 2 }, 3);
-	stops_are("a key goes before the text", fim, 4, "tokenizer.ggml.fim_rep_token_id", 2, (uint32_t[]){ 0, 2 }, 2);
+	stops_are("a key goes before the text", fim, 4, "tokenizer.ggml.fim_rep_token_id", 2,
+		  (uint32_t[]){ 0, 2 }, 2);
 	stops_are("harmony", harmony, 3, NULL, 0, (uint32_t[]){ 1, 2 }, 2);
 }
 
@@ -289,7 +310,8 @@ static void test_spm_defaults(void)
 	numbers(&w, "tokenizer.ggml.scores", 6, score, 4);
 	if (ok(!open_end(&w, &t, &e), "SentencePiece without ids %s", e.text)) {
 		ok(tok_bos(t) == 1 && tok_eos(t) == 2, "its own are taken");
-		ok(!tok_encode(t, "a", 1, TOK_BOS, &ids) && ids.n == 3 && ids.id[0] == 1 && ids.id[1] == 0 && ids.id[2] == 3,
+		ok(!tok_encode(t, "a", 1, TOK_BOS, &ids) && ids.n == 3 && ids.id[0] == 1 &&
+			   ids.id[1] == 0 && ids.id[2] == 3,
 		   "BOS is added; the space is unknown");
 		tok_close(t);
 	}
@@ -312,7 +334,8 @@ static void test_bytes(void)
 		uint32_t c = tok_byte_char((uint8_t)b), text;
 
 		vocab_byte_text((unsigned int)b, s);
-		text = s[1] ? ((uint32_t)s[0] & 0x1f) << 6 | ((uint32_t)s[1] & 0x3f) : (uint32_t)s[0];
+		text = s[1] ? ((uint32_t)s[0] & 0x1f) << 6 | ((uint32_t)s[1] & 0x3f)
+			    : (uint32_t)s[0];
 		bad += c != text || c >= 0x200 || seen[c]++ || tok_char_byte(c) != b;
 	}
 	for (b = 0; b < 0x300; b++)

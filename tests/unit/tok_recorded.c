@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /*
- * Ids equal to those that the peer gave (tests/peer/record_tokens.py, where the lines' form is described), and text
- * that comes back: decode(encode(x)) is x.
+ * Ids equal to those that the peer gave (tests/peer/record_tokens.py, where the lines' form is
+ * described), and text that comes back: decode(encode(x)) is x.
  */
 #include <ctype.h>
 #include <string.h>
@@ -18,8 +18,8 @@ struct text {
 
 static void add(struct text *t, const void *p, size_t n)
 {
-	if (t->n + n > t->cap) {
-		t->cap = (t->n + n) * 2;
+	if (!t->s || t->n + n > t->cap) {
+		t->cap = (t->n + n) * 2 + 16;
 		t->s = realloc(t->s, t->cap);
 		if (!t->s)
 			abort();
@@ -74,13 +74,18 @@ static void make_chars(struct text *t, uint64_t first, uint64_t last)
 static void make_mixture(struct text *t, uint64_t s, int64_t n)
 {
 	static const uint32_t span[][2] = {
-		{ 0x20, 0x7e }, { 0x30, 0x39 }, { 0x41, 0x5a }, { 0x61, 0x7a }, { 0x09, 0x0d }, { 0x20, 0x20 },
-		{ 0xa0, 0xff }, { 0x300, 0x36f }, { 0x370, 0x5ff }, { 0x600, 0x6ff }, { 0x900, 0xdff }, { 0xe00, 0xe7f },
-		{ 0x1100, 0x11ff }, { 0x1680, 0x180f }, { 0x2000, 0x206f }, { 0x2150, 0x218f }, { 0x2460, 0x24ff },
-		{ 0x3000, 0x30ff }, { 0x4e00, 0x9fff }, { 0xac00, 0xd7a3 }, { 0xfe00, 0xfffd }, { 0x1f000, 0x1faff },
-		{ 0x1d400, 0x1d7ff }, { 0x20000, 0x2a6df }, { 0xe0000, 0xe01ff },
+		{ 0x20, 0x7e },	      { 0x30, 0x39 },	    { 0x41, 0x5a },
+		{ 0x61, 0x7a },	      { 0x09, 0x0d },	    { 0x20, 0x20 },
+		{ 0xa0, 0xff },	      { 0x300, 0x36f },	    { 0x370, 0x5ff },
+		{ 0x600, 0x6ff },     { 0x900, 0xdff },	    { 0xe00, 0xe7f },
+		{ 0x1100, 0x11ff },   { 0x1680, 0x180f },   { 0x2000, 0x206f },
+		{ 0x2150, 0x218f },   { 0x2460, 0x24ff },   { 0x3000, 0x30ff },
+		{ 0x4e00, 0x9fff },   { 0xac00, 0xd7a3 },   { 0xfe00, 0xfffd },
+		{ 0x1f000, 0x1faff }, { 0x1d400, 0x1d7ff }, { 0x20000, 0x2a6df },
+		{ 0xe0000, 0xe01ff },
 	};
-	static const char *const broken[] = { "\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xfe\xfe", "\xbf\xbf" };
+	static const char *const broken[] = { "\x80",	      "\xff",	  "\xc3",    "\xe2\x82",
+					      "\xf0\x9f\x98", "\xfe\xfe", "\xbf\xbf" };
 	const uint64_t spans = sizeof(span) / sizeof(span[0]);
 
 	while (n > 0) {
@@ -92,7 +97,8 @@ static void make_mixture(struct text *t, uint64_t s, int64_t n)
 			if (kind == spans)
 				add(t, broken[z % 7], strlen(broken[z % 7]));
 			else
-				add_char(t, span[kind][0] + (uint32_t)(z % (span[kind][1] - span[kind][0] + 1)));
+				add_char(t, span[kind][0] + (uint32_t)(z % (span[kind][1] -
+									    span[kind][0] + 1)));
 		}
 	}
 }
@@ -164,7 +170,8 @@ static int has_bytes(const struct tokenizer *t, const struct text *x)
 }
 
 /* Both ways: all pieces at once, and by the stream. */
-static int comes_back(const struct tokenizer *t, const struct text *x, const struct tok_ids *ids, bool spm)
+static int comes_back(const struct tokenizer *t, const struct text *x, const struct tok_ids *ids,
+		      bool spm)
 {
 	struct text pieces = { 0 }, streamed = { 0 };
 	char *out = malloc(3 * tok_piece_max(t) + 16);
@@ -172,6 +179,8 @@ static int comes_back(const struct tokenizer *t, const struct text *x, const str
 	size_t skip = spm && x->n, i;
 	int same;
 
+	add(&pieces, "", 0);
+	add(&streamed, "", 0);
 	tok_stream_init(&s, t);
 	for (i = 0; i < ids->n; i++) {
 		struct gguf_str p = tok_piece(t, ids->id[i], true);
@@ -180,8 +189,8 @@ static int comes_back(const struct tokenizer *t, const struct text *x, const str
 		add(&streamed, out, tok_stream_next(&s, ids->id[i], out));
 	}
 	add(&streamed, out, tok_stream_end(&s, out));
-	same = pieces.n == x->n + skip && !memcmp(pieces.s + skip, x->s, x->n) && streamed.n == x->n &&
-	       !memcmp(streamed.s, x->s, x->n);
+	same = pieces.n == x->n + skip && !memcmp(pieces.s + skip, x->s, x->n) &&
+	       streamed.n == x->n && !memcmp(streamed.s, x->s, x->n);
 	free(pieces.s);
 	free(streamed.s);
 	free(out);
@@ -212,12 +221,15 @@ static void compare(const struct tokenizer *t, char *line, bool spm, struct tall
 	if (kind == 't') {
 		p = unquote(p, &x);
 	} else if (sscanf(p, "%llu %llu %llu %llx", &a, &b, &count, &hash) == 4) {
-		(kind == 'w' ? make_word(&x, a, b) : kind == 'c' ? make_chars(&x, a, b) : make_mixture(&x, a, (int64_t)b));
+		(kind == 'w'   ? make_word(&x, a, b)
+		 : kind == 'c' ? make_chars(&x, a, b)
+			       : make_mixture(&x, a, (int64_t)b));
 	} else {
 		ok(0, "a line that cannot be read: %s", line);
 		return;
 	}
-	err = tok_encode(t, x.s, x.n, (flags & 1 ? TOK_SPECIAL : 0) | (flags & 2 ? TOK_BOS : 0), &got);
+	err = tok_encode(t, x.s, x.n, (flags & 1 ? TOK_SPECIAL : 0) | (flags & 2 ? TOK_BOS : 0),
+			 &got);
 	same = !err;
 	if (kind == 't') {
 		for (i = 0; same && i < got.n; i++)
@@ -294,8 +306,10 @@ static void run_file(const char *name, struct tokenizer *t, bool spm, int at_lea
 		}
 		compare(t, line, spm, &sum);
 	}
-	ok(!sum.differ && sum.same >= at_least, "%s: %d as recorded, %d differ", name, sum.same, sum.differ);
-	ok(!sum.lost && sum.back * 3 > at_least, "%s: %d texts come back, %d do not", name, sum.back, sum.lost);
+	ok(!sum.differ && sum.same >= at_least, "%s: %d as recorded, %d differ", name, sum.same,
+	   sum.differ);
+	ok(!sum.lost && sum.back * 3 > at_least, "%s: %d texts come back, %d do not", name,
+	   sum.back, sum.lost);
 	free(line);
 	fclose(f);
 	tok_close(t);
@@ -333,7 +347,8 @@ static void run_model(const char *name, char *path, bool spm, uint64_t *seed)
 		tok_ids_free(&ids);
 		free(x.s);
 	}
-	ok(!sum.lost && sum.back, "%s: %d random texts come back, %d do not", name, sum.back, sum.lost);
+	ok(!sum.lost && sum.back, "%s: %d random texts come back, %d do not", name, sum.back,
+	   sum.lost);
 	run_file(name, t, spm, 600);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* Streams of tokens give whole characters only, whichever way they are cut, and U+FFFD for what is none. */
+/* Streams of tokens give whole characters only, whichever way they are cut, and U+FFFD for what is
+ * none. */
 #include <string.h>
 #include "runtime/model/tokenizer.h"
 #include "tests/lib/tap.h"
@@ -24,9 +25,10 @@ static struct tokenizer *open_end(struct gguf_write *w)
 	return t;
 }
 
-/* The tokens that stand for bytes: one each, or two where a coin says so. In the vocabulary of pairs, ids of bytes are
- * the bytes. */
-static size_t cut(const struct tokenizer *t, const uint8_t *b, size_t n, uint64_t *seed, uint32_t *ids)
+/* The tokens that stand for bytes: one each, or two where a coin says so. In the vocabulary of
+ * pairs, ids of bytes are the bytes. */
+static size_t cut(const struct tokenizer *t, const uint8_t *b, size_t n, uint64_t *seed,
+		  uint32_t *ids)
 {
 	char s[8];
 	size_t i, k = 0;
@@ -69,11 +71,24 @@ static size_t stream(const struct tokenizer *t, const uint32_t *ids, size_t n, c
 static const struct {
 	const char *in, *out;
 } broken[] = {
-	{ "\xc0\xaf\xe0\x80\xbf\xf0\x81\x82" "A", BAD BAD BAD BAD BAD BAD BAD BAD "A" },
-	{ "\xed\xa0\x80\xed\xbf\xbf\xed\xaf" "A", BAD BAD BAD BAD BAD BAD BAD BAD "A" },
-	{ "\xf4\x91\x92\x93\xff" "A\x80\xbf" "B", BAD BAD BAD BAD BAD "A" BAD BAD "B" },
-	{ "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf" "A", BAD BAD BAD BAD "A" },
-	{ "a\xf1\x80\x80\xe1\x80\xc2" "b\x80" "c\x80\xbf" "d", "a" BAD BAD BAD "b" BAD "c" BAD BAD "d" },
+	{ "\xc0\xaf\xe0\x80\xbf\xf0\x81\x82"
+	  "A",
+	  BAD BAD BAD BAD BAD BAD BAD BAD "A" },
+	{ "\xed\xa0\x80\xed\xbf\xbf\xed\xaf"
+	  "A",
+	  BAD BAD BAD BAD BAD BAD BAD BAD "A" },
+	{ "\xf4\x91\x92\x93\xff"
+	  "A\x80\xbf"
+	  "B",
+	  BAD BAD BAD BAD BAD "A" BAD BAD "B" },
+	{ "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf"
+	  "A",
+	  BAD BAD BAD BAD "A" },
+	{ "a\xf1\x80\x80\xe1\x80\xc2"
+	  "b\x80"
+	  "c\x80\xbf"
+	  "d",
+	  "a" BAD BAD BAD "b" BAD "c" BAD BAD "d" },
 	{ "\xf0\x9f\x98", BAD },
 	{ "\xc3", BAD },
 	{ "\xc3\xc3\xa9", BAD "\xc3\xa9" },
@@ -92,7 +107,8 @@ static void test_broken(const struct tokenizer *t, uint64_t *seed)
 
 	for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		for (round = torn = bad = 0; round < 30; round++) {
-			k = cut(t, (const uint8_t *)broken[i].in, strlen(broken[i].in), round ? seed : NULL, ids);
+			k = cut(t, (const uint8_t *)broken[i].in, strlen(broken[i].in),
+				round ? seed : NULL, ids);
 			n = stream(t, ids, k, out, &torn);
 			bad += n != strlen(broken[i].out) || memcmp(out, broken[i].out, n) != 0;
 		}
@@ -103,7 +119,8 @@ static void test_broken(const struct tokenizer *t, uint64_t *seed)
 /* Valid text in all cuts of a few characters, and in random cuts of many. */
 static void test_valid(const struct tokenizer *t, uint64_t *seed)
 {
-	static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xef\xbf\xbd\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf";
+	static const char text[] =
+		"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xef\xbf\xbd\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf";
 	uint32_t ids[sizeof(text)];
 	char out[sizeof(text) + 16];
 	int round, torn = 0, bad = 0;
@@ -120,7 +137,8 @@ static void test_valid(const struct tokenizer *t, uint64_t *seed)
 /* Random bytes: what comes out is valid, and what was valid in it is kept in order. */
 static void test_random(const struct tokenizer *t, uint64_t *seed)
 {
-	static const uint8_t likely[] = { 0x61, 0x80, 0xbf, 0xc2, 0xe0, 0xa0, 0xed, 0x9f, 0xf0, 0x90, 0xf4, 0x8f, 0xff, 0xe2 };
+	static const uint8_t likely[] = { 0x61, 0x80, 0xbf, 0xc2, 0xe0, 0xa0, 0xed,
+					  0x9f, 0xf0, 0x90, 0xf4, 0x8f, 0xff, 0xe2 };
 	int round, torn = 0, differ = 0, ascii = 0;
 	uint32_t one[40], other[40];
 	char a[400], b[400];
@@ -156,7 +174,10 @@ static void test_space(void)
 	gw_init(&w);
 	vocab_spm(&w, true);
 	t = open_end(&w);
-	a = (uint32_t)tok_find(t, "\xe2\x96\x81" "a", 4);
+	a = (uint32_t)tok_find(t,
+			       "\xe2\x96\x81"
+			       "a",
+			       4);
 	two = (uint32_t)tok_find(t, "\xe2\x96\x81\xe2\x96\x81", 6);
 	tok_stream_init(&s, t);
 	ok(!tok_stream_next(&s, SPM_BOS, out), "a control token gives nothing");
@@ -168,13 +189,17 @@ static void test_space(void)
 	s.started = true;
 	ok(tok_stream_next(&s, a, out) == 2, "none where text goes on");
 	tok_stream_init(&s, t);
-	ok(!tok_stream_next(&s, SPM_BYTES + 0xe2, out) && !tok_stream_next(&s, SPM_BYTES + 0x82, out) &&
-		   tok_stream_next(&s, SPM_BYTES + 0xac, out) == 3 && !memcmp(out, "\xe2\x82\xac", 3),
+	ok(!tok_stream_next(&s, SPM_BYTES + 0xe2, out) &&
+		   !tok_stream_next(&s, SPM_BYTES + 0x82, out) &&
+		   tok_stream_next(&s, SPM_BYTES + 0xac, out) == 3 &&
+		   !memcmp(out, "\xe2\x82\xac", 3),
 	   "a character of byte tokens");
 	tok_stream_init(&s, t);
-	ok(!tok_stream_next(&s, SPM_BYTES + 0xe2, out) && tok_stream_next(&s, a, out) == 5 && !memcmp(out, BAD " a", 5),
+	ok(!tok_stream_next(&s, SPM_BYTES + 0xe2, out) && tok_stream_next(&s, a, out) == 5 &&
+		   !memcmp(out, BAD " a", 5),
 	   "and one that breaks off");
-	ok(!tok_stream_next(&s, tok_vocab(t), out) && !tok_stream_next(&s, UINT32_MAX, out), "ids beyond give nothing");
+	ok(!tok_stream_next(&s, tok_vocab(t), out) && !tok_stream_next(&s, UINT32_MAX, out),
+	   "ids beyond give nothing");
 	tok_close(t);
 	gw_init(&w);
 	vocab_spm(&w, true);

@@ -28,7 +28,8 @@ static struct tokenizer *open_end(struct gguf_write *w)
 }
 
 /* The ids of @text are want[], ended by NONE. */
-static void is_n(const struct tokenizer *t, const char *text, size_t n, unsigned int flags, const uint32_t *want)
+static void is_n(const struct tokenizer *t, const char *text, size_t n, unsigned int flags,
+		 const uint32_t *want)
 {
 	struct tok_ids ids = { 0 };
 	size_t i, same = 0;
@@ -40,7 +41,8 @@ static void is_n(const struct tokenizer *t, const char *text, size_t n, unsigned
 	shown[i] = 0;
 	for (i = 0; i < ids.n && want[i] != NONE; i++)
 		same += ids.id[i] == want[i];
-	if (!ok(!err && same == ids.n && want[same] == NONE, "\"%s\" with flags %u", shown, flags)) {
+	if (!ok(!err && same == ids.n && want[same] == NONE, "\"%s\" with flags %u", shown,
+		flags)) {
 		printf("#");
 		for (i = 0; i < ids.n; i++)
 			printf(" %u", ids.id[i]);
@@ -49,7 +51,8 @@ static void is_n(const struct tokenizer *t, const char *text, size_t n, unsigned
 	tok_ids_free(&ids);
 }
 
-#define is(t, text, flags, ...) is_n(t, text, strlen(text), flags, (const uint32_t[]){ __VA_ARGS__, NONE })
+#define is(t, text, flags, ...) \
+	is_n(t, text, strlen(text), flags, (const uint32_t[]){ __VA_ARGS__, NONE })
 
 static uint32_t find(const struct tokenizer *t, const char *text)
 {
@@ -88,7 +91,8 @@ static void test_bpe(void)
 	is(t, "a\xc3", 0, 'a', 0xef, 0xbf, 0xbd);
 	is(t, "\xc0\xaf", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);
 	is(t, "\xed\xa0\x80", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);
-	is(t, "\xf4\x90\x80\x80", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);
+	is(t, "\xf4\x90\x80\x80", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 0xef,
+	   0xbf, 0xbd);
 	is_n(t, "a\0b", 3, 0, (const uint32_t[]){ 'a', 0, 'b', NONE });
 	tok_close(t);
 	gw_init(&w);
@@ -113,11 +117,13 @@ static void test_special(void)
 	is(t, "hi<|im_end|>hi", TOK_SPECIAL, find(t, "hi"), BPE_IM_END, find(t, "hi"));
 	is(t, "<|im_start|>x", TOK_SPECIAL, BPE_LONG);
 	is(t, "<|im_start|>y", TOK_SPECIAL, BPE_IM_START, 'y');
-	is(t, "<|im_start|><|im_start|>x<|im_start|>", TOK_SPECIAL, BPE_IM_START, BPE_LONG, BPE_IM_START);
+	is(t, "<|im_start|><|im_start|>x<|im_start|>", TOK_SPECIAL, BPE_IM_START, BPE_LONG,
+	   BPE_IM_START);
 	is(t, "<|im_start|", TOK_SPECIAL, '<', '|', 'i', 'm', '_', 's', 't', 'a', 'r', 't', '|');
 	is(t, "<<|im_end|>>", TOK_SPECIAL, '<', BPE_IM_END, '>');
 	is(t, "a[user]b", 0, 'a', BPE_USER, 'b');
-	is(t, "a[user]<|im_end|>", 0, 'a', BPE_USER, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
+	is(t, "a[user]<|im_end|>", 0, 'a', BPE_USER, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|',
+	   '>');
 	is(t, "he[user]llo", TOK_SPECIAL, find(t, "he"), BPE_USER, find(t, "ll"), 'o');
 	is(t, "<|im_end|>", TOK_SPECIAL | TOK_BOS, BPE_IM_START, BPE_IM_END);
 	is(t, "", TOK_BOS, BPE_IM_START);
@@ -164,20 +170,29 @@ static void test_spm(void)
 	t = open_end(&w);
 	space = find(t, "\xe2\x96\x81");
 	is(t, "", 0, NONE);
-	is(t, "a", 0, find(t, "\xe2\x96\x81" "a"));
+	is(t, "a", 0,
+	   find(t, "\xe2\x96\x81"
+		   "a"));
 	is(t, "b", 0, space, find(t, "b"));
 	/* bc (-1.5) before ab (-2), then abc (-3) */
 	is(t, "babc", 0, space, find(t, "b"), find(t, "abc"));
 	/* sb has the score of bc and a higher id: the left one is first */
 	is(t, "sbc", 0, space, find(t, "sb"), find(t, "c"));
-	is(t, "ab", 0, find(t, "\xe2\x96\x81" "ab"));
-	is(t, "b ab", 0, space, find(t, "b"), find(t, "\xe2\x96\x81" "ab"));
+	is(t, "ab", 0,
+	   find(t, "\xe2\x96\x81"
+		   "ab"));
+	is(t, "b ab", 0, space, find(t, "b"),
+	   find(t, "\xe2\x96\x81"
+		   "ab"));
 	is(t, "b  b", 0, space, find(t, "b"), find(t, "\xe2\x96\x81\xe2\x96\x81"), find(t, "b"));
 	is(t, "\xc3\xa9", 0, space, find(t, "\xc3\xa9"));
 	is(t, "\xc3\xa8", 0, space, b0 + 0xc3, b0 + 0xa8);
 	is(t, "\n", 0, space, find(t, "\n"));
 	is(t, "\xff", 0, space, b0 + 0xff);
-	is(t, "\xf0" "abc", 0, space, b0 + 0xf0, b0 + 'a', b0 + 'b', b0 + 'c');
+	is(t,
+	   "\xf0"
+	   "abc",
+	   0, space, b0 + 0xf0, b0 + 'a', b0 + 'b', b0 + 'c');
 	is(t, "x", 0, space, b0 + 'x');
 	/* <, s> and so <s> could be merged: a control token may not come out of plain text */
 	is(t, "<s>", 0, space, find(t, "<"), find(t, "s>"));
@@ -186,7 +201,8 @@ static void test_spm(void)
 	is(t, "b[user]b", 0, space, find(t, "b"), find(t, "[user]"), space, find(t, "b"));
 	is(t, "b", TOK_BOS, SPM_BOS, space, find(t, "b"));
 	is(t, "", TOK_BOS, SPM_BOS);
-	is(t, "<0x41>", 0, space, find(t, "<"), b0 + '0', b0 + 'x', b0 + '4', b0 + '1', find(t, ">"));
+	is(t, "<0x41>", 0, space, find(t, "<"), b0 + '0', b0 + 'x', b0 + '4', b0 + '1',
+	   find(t, ">"));
 	tok_close(t);
 	gw_init(&w);
 	vocab_spm(&w, false);
@@ -225,7 +241,8 @@ static double steps(const struct tokenizer *t, const char *text, uint32_t n)
 {
 	struct tok_merge m = { 0 };
 	struct tok_ids ids = { 0 };
-	int err = t->family == TOK_BPE ? tok_encode_bpe(t, &m, text, n, &ids) : tok_encode_spm(t, &m, text, n, true, &ids);
+	int err = t->family == TOK_BPE ? tok_encode_bpe(t, &m, text, n, &ids)
+				       : tok_encode_spm(t, &m, text, n, true, &ids);
 	double s = err ? INFINITY : (double)m.steps;
 
 	tok_merge_free(&m);
@@ -259,9 +276,11 @@ static struct tokenizer *open_doubling(void)
 static void cost(const struct tokenizer *t, const char *what, const char *text)
 {
 	const uint32_t small = 1u << 14, large = 1u << 20;
-	double a = steps(t, text, small) / (small * 14.0), b = steps(t, text, large) / (large * 20.0);
+	double a = steps(t, text, small) / (small * 14.0),
+	       b = steps(t, text, large) / (large * 20.0);
 
-	ok(a > 0 && b < 3 && b < 2 * a + 0.1, "%s: %.2f and %.2f moves for each byte and level, at 16 KB and 1 MB", what, a, b);
+	ok(a > 0 && b < 3 && b < 2 * a + 0.1,
+	   "%s: %.2f and %.2f moves for each byte and level, at 16 KB and 1 MB", what, a, b);
 }
 
 static void test_cost(uint64_t *seed)
