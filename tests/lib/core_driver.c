@@ -69,6 +69,8 @@ static void zapped(struct core_env *env, const struct kvc_zap *zap)
 			continue;
 		page = &e->page[i];
 		pin = kvc_bit(zap->pinned, i);
+		if (!pin)
+			page->writer = 0;
 		if (zap->why == KVC_ZAP_SEAL) {
 			d->now->pinned |= pin;
 			continue;
@@ -94,6 +96,7 @@ static void released(struct core_env *env, const struct kvc_release *release)
 
 	for (i = 0; i < MODEL_PAGES; i++) {
 		page = &e->page[i];
+		page->writer = 0;
 		d->pin[x][i] = false;
 		if (page->state == MODEL_FREE)
 			continue;
@@ -286,6 +289,7 @@ static void come_and_go(struct driver *d)
 	if (!d->client[i] && d->pool[p]) {
 		d->client[i] = core_client(d->pool[p]);
 		d->client_pool[i] = p;
+		d->client_number[i] = ++d->clients;
 	}
 }
 

@@ -59,6 +59,7 @@ struct driver {
 	struct kvc_pool *pool[MODEL_POOLS];
 	struct kvc_client *client[MODEL_CLIENTS];
 	int client_pool[MODEL_CLIENTS];
+	u64 client_number[MODEL_CLIENTS], clients; /* never the same twice */
 	bool pin[MODEL_EXTENTS][MODEL_PAGES];
 	struct dead dead[DEAD];
 	u32 nr_dead;

@@ -201,6 +201,8 @@ static int enter(struct driver *d, struct model *m, struct call *c, bool limits)
 			winner->all_refs++;
 			continue;
 		}
+		if (page->writer && m == &d->m)
+			driver_wrong(d, "SEAL of a page that its writer can still write");
 		page->state = MODEL_SEALED;
 		page->refs[c->client] = page->all_refs = 1;
 		page->hash = c->hash[k];
@@ -339,6 +341,11 @@ static void result_alloc(struct driver *d, struct call *c, int r, u64 could, u64
 		if (g <= page->generation)
 			driver_wrong(d, "ALLOC gives extent %u page %u generation %u after %u", x,
 				     i, g, page->generation);
+		if (page->writer && page->writer != d->client_number[c->client])
+			driver_wrong(
+				d, "ALLOC gives extent %u page %u, which its last writer can write",
+				x, i);
+		page->writer = d->client_number[c->client];
 		page->state = MODEL_PRIVATE;
 		page->holder = c->client;
 		page->generation = g;

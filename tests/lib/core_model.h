@@ -26,6 +26,7 @@ struct model_page {
 	enum model_state state;
 	u32 generation, life; /* last one handed out, and its extent's life then; 0: none yet */
 	int holder;
+	u64 writer; /* number of the client that may have it mapped writable; 0: none */
 	u32 refs[MODEL_CLIENTS], all_refs;
 	u32 hash, depth, class;
 	u64 stamp;

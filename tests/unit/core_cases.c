@@ -214,6 +214,68 @@ static void take_over(void)
 	case_close(&c);
 }
 
+/* A slab that nobody owns: its free pages may still be mapped by who freed them last. */
+static void last_writer(void)
+{
+	struct kvc_pool *pool;
+	struct kvc_client *a, *b;
+	u64 page[6], one;
+
+	case_open(&c, 1);
+	pool = case_pool(&c, 0, 1, SIX);
+	a = core_client(pool);
+	b = core_client(pool);
+	get(a, page, 6);
+	case_seal(&c, a, &page[0], 0, 0);
+	put(a, page + 1, 5);
+	case_reset(&c);
+	ok(get(a, &one, 1) == 1 && !c.zapped[KVC_ZAP_TAKE] && !put(a, &one, 1),
+	   "who freed them last has them again as they are");
+	ok(get(b, &one, 1) == 1 && c.zapped[KVC_ZAP_TAKE] == 5 && case_holds(&c),
+	   "for another client they are zapped");
+	core_client_exit(&c.env, a);
+	core_client_exit(&c.env, b);
+	case_pool_close(&c, pool);
+	case_close(&c);
+}
+
+/* Two pools only cache; a third wants an extent. */
+static void most_beyond_min(void)
+{
+	struct kvc_pool *p, *q, *r;
+	struct kvc_client *client;
+	struct kvc_stat stat;
+	u64 page[4];
+	u32 i, n;
+
+	case_open(&c, 6);
+	p = case_pool(&c, 0, 6, KVC_EXTENT_SIZE);
+	q = case_pool(&c, 3, 6, KVC_EXTENT_SIZE);
+	r = case_pool(&c, 0, 6, KVC_EXTENT_SIZE);
+	for (n = 4; n >= 2; n -= 2) {
+		client = core_client(n == 4 ? q : r);
+		get(client, page, n);
+		for (i = 0; i < n; i++)
+			case_seal(&c, client, &page[i], 100 * i, 0);
+		core_client_exit(&c.env, client);
+	}
+	client = core_client(p);
+	get(client, page, 1);
+	kvc_stat(q, &stat);
+	ok(stat.slabs == 4,
+	   "of pools that only cache, the one that is most beyond its min gives way");
+	get(client, page + 1, 1);
+	get(client, page + 2, 1);
+	kvc_stat(q, &stat);
+	ok(stat.slabs == 3 && get(client, page + 3, 1) == -ENOSPC && case_holds(&c),
+	   "none gives what it is guaranteed");
+	core_client_exit(&c.env, client);
+	case_pool_close(&c, p);
+	case_pool_close(&c, q);
+	case_pool_close(&c, r);
+	case_close(&c);
+}
+
 static void two_sizes(void)
 {
 	struct kvc_pool *pool;
@@ -505,6 +567,8 @@ int main(void)
 	spares();
 	fullest_first();
 	take_over();
+	last_writer();
+	most_beyond_min();
 	two_sizes();
 	caches_max();
 	limits();
