@@ -106,22 +106,24 @@ static int more_slots(struct tok_strings *s)
 
 int tok_strings_add(struct tok_strings *s, const char *text, uint64_t n, uint32_t *id)
 {
-	uint32_t slot;
+	uint32_t slot = n ? place(s, text, n) : 0;
 	int err;
 
-	*id = tok_strings_find(s, text, n);
-	if (*id != TOK_NONE)
+	if (n && s->slot[slot]) {
+		*id = s->slot[slot] - 1;
 		return 1;
+	}
 	if (n > UINT32_MAX)
 		return -EFBIG;
 	err = room((void **)&s->at, &s->cap, (uint64_t)s->n + 2, sizeof(*s->at));
 	if (!err)
 		err = room((void **)&s->text, &s->text_cap, s->used + n, 1);
-	if (!err && (uint64_t)s->n * 2 >= s->mask)
+	if (!err && (uint64_t)s->n * 2 >= s->mask) {
 		err = more_slots(s);
+		slot = n && !err ? place(s, text, n) : 0;
+	}
 	if (err)
 		return err;
-	slot = n ? place(s, text, n) : 0;
 	if (n)
 		memcpy(s->text + s->used, text, n);
 	s->used += (uint32_t)n;
