@@ -14,3 +14,14 @@ build-fuzz/fuzz_%: build-fuzz/obj/tests/fuzz/fuzz_%.o build-fuzz/libinner.a buil
 	clang -fsanitize=fuzzer,address,undefined -pthread -o $@ $^ $(LIBS_TOOL)
 
 -include $(wildcard build-fuzz/obj/tests/fuzz/*.d)
+
+$(BUILD)/obj/runtime/serve/page.o: runtime/serve/page.html
+
+# The official client, for tests/sh/serve_openai.t.
+.PHONY: venv-serve
+venv-serve: build/venv-serve/.made ## the Python client that the server is tested with
+build/venv-serve/.made: tests/sh/serve_requirements.txt
+	@rm -rf build/venv-serve
+	python3 -m venv build/venv-serve
+	build/venv-serve/bin/pip --quiet --disable-pip-version-check install -r $<
+	@touch $@

@@ -18,6 +18,7 @@ int arg_word(const char *option, const char *arg, const char *const *words);
 
 /* A subcommand: argv[0] is "kvslab NAME". Exit status. */
 int cmd_run(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

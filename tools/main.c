@@ -13,6 +13,7 @@ static const struct command {
 	const char *what;
 } commands[] = {
 	{ "run", cmd_run, "run prompts through a model as one continuous batch" },
+	{ "serve", cmd_serve, "serve a model over HTTP, as OpenAI's API has it" },
 	{ "eval", cmd_eval, "perplexity of a text" },
 	{ "tokenize", cmd_tokenize, "a text's tokens" },
 	{ "bench", cmd_bench, "speed of the allocator and of a model" },
@@ -34,9 +35,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)state;
 	if (key == ARGP_KEY_ARG)
-		die("there is no command \"%s\"; the commands are run, eval, tokenize and bench", arg);
+		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize and bench", arg);
 	if (key == ARGP_KEY_NO_ARGS)
-		die("no command is given; give run, eval, tokenize or bench, or --help");
+		die("no command is given; give run, serve, eval, tokenize or bench, or --help");
 	return ARGP_ERR_UNKNOWN;
 }
 

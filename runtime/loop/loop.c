@@ -56,7 +56,8 @@ static bool idle(const struct loop_source *source)
 	const struct loop_sock *s;
 
 	if (source->kind == LOOP_LISTENER)
-		return !((const struct loop_listener *)source)->accept.busy;
+		return !((const struct loop_listener *)source)->accept.busy &&
+		       !((const struct loop_listener *)source)->cancel.busy;
 	s = (const struct loop_sock *)source;
 	return !s->recv.busy && !s->send.busy && !s->watch.busy;
 }
@@ -196,6 +197,7 @@ int loop_listen(struct kvslab_loop *loop, struct loop_listener *l, int fd)
 	memset(&l->rest, 0, sizeof(l->rest));
 	l->rest.fired = rested;
 	op_init(&l->accept, &l->source, LOOP_ACCEPT);
+	op_init(&l->cancel, &l->source, LOOP_CANCEL);
 	rc = attach(loop, &l->source, LOOP_LISTENER, fd);
 	if (!rc)
 		start(loop, &l->accept);
@@ -283,7 +285,7 @@ void loop_complete(struct kvslab_loop *loop, struct loop_op *op, int result, boo
 	}
 	if (op->kind == LOOP_ACCEPT) {
 		complete_accept((struct loop_listener *)source, result, more);
-	} else if (!source->closing) {
+	} else if (!source->closing && op->kind != LOOP_CANCEL) {
 		if (transient(result))
 			start(loop, op);
 		else if (op->kind == LOOP_RECV)

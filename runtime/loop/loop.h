@@ -28,6 +28,7 @@ enum loop_kind {
 	LOOP_WATCH,
 	LOOP_ACCEPT,
 	LOOP_COUNT, /* an eventfd or a timerfd */
+	LOOP_CANCEL, /* of an accept */
 };
 
 /* An operation, a part of what it works on. The loop's alone. */
@@ -96,7 +97,7 @@ void loop_timer_stop(struct loop_timer *t); /* also when it is not set */
 /* A listening socket. After an error (out of descriptors, say) it rests for a tenth of a second. */
 struct loop_listener {
 	struct loop_source source;
-	struct loop_op accept;
+	struct loop_op accept, cancel;
 	struct loop_timer rest;
 	void *owner; /* the caller's, as are the next two */
 	void (*accepted)(struct loop_listener *l, int fd); /* the caller's now; or a negative errno */

@@ -117,6 +117,9 @@ static bool submit(struct uring *u, struct loop_op *op)
 	case LOOP_COUNT:
 		io_uring_prep_read(sqe, fd, op->buf, (unsigned int)op->len, 0);
 		break;
+	case LOOP_CANCEL:
+		io_uring_prep_cancel(sqe, &((struct loop_listener *)op->source)->accept, 0);
+		break;
 	}
 	io_uring_sqe_set_data(sqe, op);
 	return true;
@@ -144,11 +147,15 @@ static void uring_start(struct kvslab_loop *loop, struct loop_op *op)
 	u->later_end = &op->next;
 }
 
-/* shutdown() has ended or will end all of them. */
+/* shutdown() has ended or will end all of them, but not an accept of a Unix socket. */
 static void uring_stop(struct kvslab_loop *loop, struct loop_source *source)
 {
-	(void)loop;
-	(void)source;
+	struct loop_listener *l = (struct loop_listener *)source;
+
+	if (source->kind != LOOP_LISTENER || !l->accept.busy)
+		return;
+	l->cancel.busy = true;
+	uring_start(loop, &l->cancel);
 }
 
 static int wait_for_one(struct uring *u, int timeout_ms)

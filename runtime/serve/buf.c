@@ -132,6 +132,20 @@ void buf_number(struct buf *b, double x)
 	buf_text(b, text);
 }
 
+void buf_float(struct buf *b, float x)
+{
+	char text[24];
+
+	if (!isfinite(x)) {
+		buf_text(b, "null");
+		return;
+	}
+	snprintf(text, sizeof(text), "%.6g", (double)x);
+	if (strtof(text, NULL) != x)
+		snprintf(text, sizeof(text), "%.9g", (double)x);
+	buf_text(b, text);
+}
+
 void buf_drop(struct buf *b, size_t n)
 {
 	if (n >= b->n) {

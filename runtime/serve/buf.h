@@ -22,8 +22,9 @@ void buf_text(struct buf *b, const char *s);
 __attribute__((format(printf, 2, 3))) void buf_print(struct buf *b, const char *fmt, ...);
 /* A JSON string in its quotes. What is not UTF-8 becomes U+FFFD. */
 void buf_json(struct buf *b, const char *s, size_t n);
-/* A JSON number that reads back as the same f64; null where @x is not finite. */
+/* A JSON number that reads back as the same f64, or f32; null where @x is not finite. */
 void buf_number(struct buf *b, double x);
+void buf_float(struct buf *b, float x);
 void buf_drop(struct buf *b, size_t n); /* the first @n */
 void buf_free(struct buf *b); /* empty again, failed cleared */
 

@@ -27,7 +27,10 @@ struct http_ops {
 	void (*refuse)(struct http_conn *c, int status, const char *why);
 	/* A stream's backlog fell below HTTP_STREAM_LOW. */
 	void (*room)(struct http_conn *c);
-	/* The connection broke, or the peer sends no more, before the exchange ended. @c is not to be used any more. */
+	/*
+	 * The connection broke, or the peer sends no more, before the exchange ended; never from within a call of this file.
+	 * Answers that were given since then went nowhere. @c is not to be used any more.
+	 */
 	void (*gone)(struct http_conn *c);
 };
 
@@ -83,7 +86,7 @@ void http_stream(struct http_conn *c, int status, const char *type, const char *
 void http_stream_add(struct http_conn *c, const char *s, size_t n);
 void http_stream_end(struct http_conn *c);
 size_t http_backlog(const struct http_conn *c); /* bytes not yet sent */
-/* The connection is of no more use (a stream that cannot go on): close it, without gone(). */
+/* A stream that cannot go on: gone() follows. */
 void http_drop(struct http_conn *c);
 
 const char *http_reason(int status);

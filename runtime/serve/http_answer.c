@@ -124,6 +124,21 @@ static const char *date(struct http_server *s)
 	return s->date;
 }
 
+/* The peer will not see it; the exchange is over all the same. */
+static bool is_closing(struct http_conn *c)
+{
+	if (!c->closing)
+		return false;
+	c->in_exchange = false;
+	c->exchange = NULL;
+	return true;
+}
+
+void http_drop(struct http_conn *c)
+{
+	http_conn_close(c);
+}
+
 static void begin(struct http_conn *c, int status, const char *type, const char *fields)
 {
 	if (c->server->stopping)
@@ -135,14 +150,14 @@ static void begin(struct http_conn *c, int status, const char *type, const char 
 
 void http_answer(struct http_conn *c, int status, const char *type, const char *fields, const char *body, size_t n)
 {
-	if (c->closing)
+	if (is_closing(c))
 		return;
 	begin(c, status, type, fields);
 	buf_print(&c->out, "Content-Length: %zu\r\n\r\n", n);
 	if (!c->head_only)
 		buf_add(&c->out, body, n);
 	http_flush(c);
-	if (!c->closing)
+	if (!is_closing(c))
 		http_next(c);
 }
 
@@ -174,11 +189,11 @@ void http_stream_add(struct http_conn *c, const char *s, size_t n)
 
 void http_stream_end(struct http_conn *c)
 {
-	if (c->closing)
+	if (is_closing(c))
 		return;
 	if (c->chunked && !c->head_only)
 		buf_text(&c->out, "0\r\n\r\n");
 	http_flush(c);
-	if (!c->closing)
+	if (!is_closing(c))
 		http_next(c);
 }

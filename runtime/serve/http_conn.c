@@ -335,6 +335,8 @@ static void closed(struct loop_sock *sock)
 	struct http_conn *c = (struct http_conn *)sock;
 	struct http_server *s = c->server;
 
+	if (c->in_exchange && c->exchange)
+		s->ops->gone(c);
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -358,17 +360,6 @@ void http_conn_close(struct http_conn *c)
 	loop_timer_stop(&c->in_timer);
 	loop_timer_stop(&c->out_timer);
 	loop_sock_close(&c->sock);
-	if (c->in_exchange) {
-		c->in_exchange = false;
-		if (c->exchange)
-			c->server->ops->gone(c);
-	}
-}
-
-void http_drop(struct http_conn *c)
-{
-	c->in_exchange = false;
-	http_conn_close(c);
 }
 
 void http_conn_open(struct http_server *s, int fd)

@@ -44,7 +44,7 @@ struct http_conn {
 
 /* http_conn.c: a connection's life and its input. */
 void http_conn_open(struct http_server *s, int fd);
-void http_conn_close(struct http_conn *c); /* at once; gone() if an exchange is open */
+void http_conn_close(struct http_conn *c); /* gone() follows at the end of the loop's step */
 /* Use the input as far as it goes. */
 void http_advance(struct http_conn *c);
 /* After an answer: the next request, or the end. */

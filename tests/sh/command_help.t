@@ -9,10 +9,10 @@ run "$kvslab" --version
 [ "$status" -eq 0 ] && [ "$(cat "$tmp/out")" = "kvslab $(sed -n 's/^VERSION := //p' Makefile)" ]
 ok $? "--version prints name and version"
 run "$kvslab" --help
-[ "$status" -eq 0 ] && ! grep -L -e run -e eval -e tokenize -e bench "$tmp/out" | grep -q .
+[ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e bench "$tmp/out" | grep -q .
 ok $? "--help names the commands"
 
-for command in run eval tokenize bench; do
+for command in run serve eval tokenize bench; do
 	run "$kvslab" $command --help
 	ok "$status" "$command --help exits 0"
 	cp "$tmp/out" "$tmp/help.$command"
@@ -53,7 +53,7 @@ def fact(good, what):
 
 standard = {"help", "usage", "version"}
 everything = {}
-for command in ("run", "eval", "tokenize", "bench"):
+for command in ("run", "serve", "eval", "tokenize", "bench"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
             continue
@@ -62,7 +62,9 @@ for command in ("run", "eval", "tokenize", "bench"):
         once = name in ("prompt", "file") and command == "run"
         fact(once or "(default: " in words or "(required)" in words, f"{command} --help tells the default of --{name}")
 expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "seed", "ignore-eos", "chat", "json",
-            "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special"}
+            "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special",
+            "alias", "host", "port", "unix", "api-key", "api-key-file", "max-queue", "max-connections", "max-body",
+            "grace", "loop", "log-file", "log-level"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard

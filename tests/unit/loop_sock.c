@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "runtime/loop/loop.h"
@@ -420,6 +421,38 @@ static void test_watch(enum kvslab_loop_kind kind, const char *name)
 	close(listener);
 }
 
+/* ---- a Unix socket's listener ends without anybody having come ---- */
+
+static int unix_closed;
+
+static void unix_gone(struct loop_listener *l)
+{
+	(void)l;
+	unix_closed++;
+}
+
+static void test_unix(enum kvslab_loop_kind kind, const char *name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX }; /* a name of the system's choice, in no folder */
+	struct loop_listener l;
+	struct kvslab_loop *loop;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), i;
+
+	memset(&l, 0, sizeof(l));
+	l.closed = unix_gone;
+	unix_closed = 0;
+	if (kvslab_loop_open(&loop, kind) || bind(fd, (struct sockaddr *)&a, sizeof(sa_family_t)) || listen(fd, 5) ||
+	    loop_listen(loop, &l, fd))
+		abort();
+	kvslab_loop_step(loop, 1);
+	loop_listener_close(&l);
+	for (i = 0; i < 50 && !unix_closed; i++)
+		kvslab_loop_step(loop, 100);
+	ok(unix_closed == 1, "%s: a Unix socket is listened on no more", name);
+	if (unix_closed)
+		kvslab_loop_close(loop);
+}
+
 /* ---- out of descriptors ---- */
 
 static void test_emfile(enum kvslab_loop_kind kind, const char *name, uint64_t *seed)
@@ -475,6 +508,7 @@ int main(int argc, char **argv)
 		test_threads(kinds[i].kind, kinds[i].name, 0, false, 600, &seed);
 		test_close_busy(kinds[i].kind, kinds[i].name, &seed);
 		test_watch(kinds[i].kind, kinds[i].name);
+		test_unix(kinds[i].kind, kinds[i].name);
 		test_emfile(kinds[i].kind, kinds[i].name, &seed);
 		if (kinds[i].kind == KVSLAB_LOOP_URING)
 			test_threads(kinds[i].kind, "io_uring of three entries", 3, true, 200, &seed);

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+#include "stepper.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/sched/sched.h"
+
+#define RETRY_NS 5000000u /* while memory is held by other clients of the pool */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- the executor that the scheduler sees ---- */
+
+static struct stepper *of(struct kvslab_executor *ex)
+{
+	return (struct stepper *)((char *)ex - offsetof(struct stepper, executor));
+}
+
+static void geometry(struct kvslab_executor *ex, struct kvslab_geometry *g)
+{
+	of(ex)->inner->ops->geometry(of(ex)->inner, g);
+}
+
+static int submit(struct kvslab_executor *ex, struct kvslab_batch *batch)
+{
+	struct stepper *st = of(ex);
+	int rc;
+
+	rc = st->inner->ops->submit(st->inner, batch);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&st->lock);
+	st->busy = true;
+	st->ready = false;
+	pthread_cond_broadcast(&st->changed);
+	pthread_mutex_unlock(&st->lock);
+	return 0;
+}
+
+static struct kvslab_batch *complete(struct kvslab_executor *ex, bool wait)
+{
+	struct stepper *st = of(ex);
+	struct kvslab_batch *batch = NULL;
+
+	pthread_mutex_lock(&st->lock);
+	while (wait && st->busy && !st->ready)
+		pthread_cond_wait(&st->changed, &st->lock);
+	if (st->ready) {
+		batch = st->batch;
+		st->ready = st->busy = false;
+	}
+	pthread_mutex_unlock(&st->lock);
+	return batch;
+}
+
+static void copy(struct kvslab_executor *ex, void *dst, const void *src, size_t size)
+{
+	of(ex)->inner->ops->copy(of(ex)->inner, dst, src, size);
+}
+
+static void no_close(struct kvslab_executor *ex)
+{
+	(void)ex; /* the inner one's owner closes that */
+}
+
+static const struct kvslab_executor_ops ops = { geometry, submit, complete, copy, no_close };
+
+static void *waiter(void *arg)
+{
+	struct stepper *st = arg;
+	struct kvslab_batch *batch;
+
+	pthread_mutex_lock(&st->lock);
+	for (;;) {
+		while (!st->ending && (!st->busy || st->ready))
+			pthread_cond_wait(&st->changed, &st->lock);
+		if (st->ending)
+			break;
+		pthread_mutex_unlock(&st->lock);
+		batch = st->inner->ops->complete(st->inner, true);
+		pthread_mutex_lock(&st->lock);
+		st->batch = batch;
+		st->finished = now_ns();
+		st->ready = true;
+		pthread_cond_broadcast(&st->changed);
+		loop_wake(&st->done);
+	}
+	pthread_mutex_unlock(&st->lock);
+	return NULL;
+}
+
+/* ---- steps ---- */
+
+static void begin(struct stepper *st)
+{
+	int rows = sched_begin(st->sched);
+	uint64_t now = now_ns();
+
+	st->stalled = rows == -EAGAIN;
+	if (rows <= 0) {
+		st->submitted = 0;
+		if (rows < 0)
+			loop_timer_set(st->loop, &st->retry, now + RETRY_NS);
+		return;
+	}
+	st->stepping = true;
+	if (st->submitted) {
+		st->times.between += (double)(now - st->finished) / 1e9;
+		st->times.last = (double)(now - st->submitted) / 1e9;
+		if (st->times.last > st->times.longest)
+			st->times.longest = st->times.last;
+	}
+	st->submitted = now;
+	if (!st->busy) {
+		st->finished = now;
+		loop_wake(&st->done); /* the executor refused the batch; sched_end() tells the requests */
+	}
+}
+
+static void step_done(struct loop_wake *w)
+{
+	struct stepper *st = (struct stepper *)((char *)w - offsetof(struct stepper, done));
+
+	if (!st->stepping || sched_end(st->sched, false))
+		return;
+	st->stepping = false;
+	st->times.steps++;
+	st->times.executor += (double)(st->finished - st->submitted) / 1e9;
+	begin(st);
+	if (st->after)
+		st->after(st);
+}
+
+static void retry(struct loop_timer *t)
+{
+	stepper_kick((struct stepper *)((char *)t - offsetof(struct stepper, retry)));
+}
+
+void stepper_kick(struct stepper *st)
+{
+	if (st->stepping)
+		return;
+	begin(st);
+	if (st->after)
+		st->after(st);
+}
+
+int stepper_open(struct stepper *st, struct kvslab_loop *loop, const struct kvslab_sched_opts *opts)
+{
+	struct kvslab_sched_opts o = *opts;
+	int rc;
+
+	st->loop = loop;
+	st->inner = opts->executor;
+	st->executor = *opts->executor;
+	st->executor.ops = &ops;
+	o.executor = &st->executor;
+	st->retry.fired = retry;
+	st->done.woken = step_done;
+	pthread_mutex_init(&st->lock, NULL);
+	pthread_cond_init(&st->changed, NULL);
+	rc = kvslab_sched_open(&st->sched, &o);
+	if (rc)
+		goto fail;
+	rc = -pthread_create(&st->thread, NULL, waiter, st);
+	if (rc) {
+		kvslab_sched_close(st->sched);
+		goto fail;
+	}
+	loop_wake_open(loop, &st->done);
+	return 0;
+fail:
+	pthread_cond_destroy(&st->changed);
+	pthread_mutex_destroy(&st->lock);
+	return rc;
+}
+
+void stepper_close(struct stepper *st)
+{
+	loop_timer_stop(&st->retry);
+	kvslab_sched_close(st->sched); /* waits for the batch that runs */
+	pthread_mutex_lock(&st->lock);
+	st->ending = true;
+	pthread_cond_broadcast(&st->changed);
+	pthread_mutex_unlock(&st->lock);
+	pthread_join(st->thread, NULL);
+	loop_wake_close(&st->done);
+	pthread_cond_destroy(&st->changed);
+	pthread_mutex_destroy(&st->lock);
+}
