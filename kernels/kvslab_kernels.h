@@ -43,6 +43,9 @@ struct kern_weight {
 
 bool kern_type_supported(uint32_t ggml_type);
 bool kern_type_quantised(enum kern_type type);
+/* The largest quantised activation that products with weights of this type take: 4095 or 32767; 0 for types that are not
+ * quantised. Where several read the same activations, the least of those above 0 counts for all. */
+uint32_t kern_type_levels(enum kern_type type);
 const char *kern_type_name(uint32_t ggml_type); /* "Q8_0"; also names types that are not supported */
 /* Bytes of one row of @cols columns in a GGUF file; 0 if cols does not fit the type's block. */
 size_t kern_row_bytes(enum kern_type type, uint32_t cols);
@@ -64,6 +67,7 @@ struct kern_act {
 	float *d;
 	float *s;
 	uint32_t cols, ld; /* ld a multiple of 32, >= cols */
+	uint32_t levels; /* for quantise: the largest q, see kern_type_levels */
 };
 
 /* A run of queries of one sequence, at consecutive positions, against its pages. One layer. */

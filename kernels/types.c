@@ -31,6 +31,13 @@ bool kern_type_quantised(enum kern_type type)
 	return type == KERN_Q4_0 || type == KERN_Q4_1 || type == KERN_Q8_0;
 }
 
+uint32_t kern_type_levels(enum kern_type type)
+{
+	if (!kern_type_quantised(type))
+		return 0;
+	return type == KERN_Q8_0 ? 4095 : 32767;
+}
+
 const char *kern_type_name(uint32_t ggml_type)
 {
 	if (ggml_type < sizeof(names) / sizeof(*names) && names[ggml_type])

@@ -90,10 +90,11 @@ INLINE void widen(enum kern_type type, const uint8_t *ints, int j, __m256i w[2])
 /* -8 * (sum of a block's 32 q): what Q4_0's nibbles are too large by. */
 static int32_t offset_of(const int16_t *q)
 {
-	__m256i v = _mm256_add_epi16(_mm256_loadu_si256((const void *)q), _mm256_loadu_si256((const void *)(q + 16)));
+	const __m256i by = _mm256_set1_epi16(-8);
+	__m256i v = _mm256_madd_epi16(_mm256_loadu_si256((const void *)q), by);
 	__m128i m;
 
-	v = _mm256_madd_epi16(v, _mm256_set1_epi16(-8));
+	v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_loadu_si256((const void *)(q + 16)), by));
 	m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
 	m = _mm_add_epi32(m, _mm_shuffle_epi32(m, 0x4e));
 	return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0xb1)));

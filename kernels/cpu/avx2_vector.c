@@ -8,11 +8,13 @@
 static void avx2_quantise(const struct kern_act *a, const float *x, uint32_t n)
 {
 	const __m256i mag = _mm256_set1_epi32(0x7fffffff);
-	const __m256i hi = _mm256_set1_epi16(4095), lo = _mm256_set1_epi16(-4095);
+	const __m256i hi = _mm256_set1_epi16((int16_t)a->levels), lo = _mm256_set1_epi16((int16_t)-a->levels);
+	const __m256i one = _mm256_set1_epi16(1);
+	const float levels = (float)a->levels;
 	uint32_t blocks = a->cols / KERN_BLOCK, b, i;
 	size_t t;
 
-	assert(a->cols % KERN_BLOCK == 0 && a->ld % KERN_BLOCK == 0);
+	assert(a->cols % KERN_BLOCK == 0 && a->ld % KERN_BLOCK == 0 && a->levels && a->levels <= INT16_MAX);
 	for (t = 0; t < n; t++) {
 		const float *in = x + t * a->ld;
 		int16_t *q = a->q + t * a->ld;
@@ -36,10 +38,10 @@ static void avx2_quantise(const struct kern_act *a, const float *x, uint32_t n)
 				d[b] = s[b] = NAN;
 				continue;
 			}
-			r = amax > 0 ? 4095.0f / amax : 0;
+			r = amax > 0 ? levels / amax : 0;
 			if (!isfinite(r))
 				r = 0;
-			d[b] = r > 0 ? amax / 4095.0f : 0;
+			d[b] = r > 0 ? amax / levels : 0;
 			for (i = 0; i < 4; i++)
 				v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(in + i * 8), _mm256_set1_ps(r)));
 			q0 = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xd8);
@@ -48,7 +50,7 @@ static void avx2_quantise(const struct kern_act *a, const float *x, uint32_t n)
 			q1 = _mm256_max_epi16(_mm256_min_epi16(q1, hi), lo);
 			_mm256_storeu_si256((void *)q, q0);
 			_mm256_storeu_si256((void *)(q + 16), q1);
-			sum = _mm256_madd_epi16(_mm256_add_epi16(q0, q1), _mm256_set1_epi16(1));
+			sum = _mm256_add_epi32(_mm256_madd_epi16(q0, one), _mm256_madd_epi16(q1, one));
 			m4 = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
 			m4 = _mm_add_epi32(m4, _mm_shuffle_epi32(m4, 0x4e));
 			m4 = _mm_add_epi32(m4, _mm_shuffle_epi32(m4, 0xb1));

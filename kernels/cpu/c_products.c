@@ -5,7 +5,7 @@
 #include "c.h"
 #include "impl.h"
 
-static void quantise_block(const float *x, int16_t *q, float *d, float *s)
+static void quantise_block(const float *x, float levels, int16_t *q, float *d, float *s)
 {
 	float amax = 0, r;
 	int32_t sum = 0;
@@ -19,14 +19,14 @@ static void quantise_block(const float *x, int16_t *q, float *d, float *s)
 		}
 		amax = fmaxf(amax, fabsf(x[i]));
 	}
-	r = amax > 0 ? 4095.0f / amax : 0;
+	r = amax > 0 ? levels / amax : 0;
 	if (!isfinite(r))
 		r = 0;
-	*d = r > 0 ? amax / 4095.0f : 0;
+	*d = r > 0 ? amax / levels : 0;
 	for (i = 0; i < KERN_BLOCK; i++) {
 		float v = rintf(x[i] * r);
 
-		q[i] = (int16_t)(v > 4095 ? 4095 : v < -4095 ? -4095 : v);
+		q[i] = (int16_t)(v > levels ? levels : v < -levels ? -levels : v);
 		sum += q[i];
 	}
 	*s = *d * (float)sum;
@@ -37,12 +37,12 @@ void c_quantise(const struct kern_act *a, const float *x, uint32_t n)
 	size_t ld = a->ld, t;
 	uint32_t b;
 
-	assert(a->cols % KERN_BLOCK == 0 && ld % KERN_BLOCK == 0);
+	assert(a->cols % KERN_BLOCK == 0 && ld % KERN_BLOCK == 0 && a->levels && a->levels <= INT16_MAX);
 	for (t = 0; t < n; t++) {
 		for (b = 0; b < a->cols / KERN_BLOCK; b++) {
 			size_t at = t * ld / KERN_BLOCK + b;
 
-			quantise_block(x + at * KERN_BLOCK, a->q + at * KERN_BLOCK, a->d + at, a->s + at);
+			quantise_block(x + at * KERN_BLOCK, (float)a->levels, a->q + at * KERN_BLOCK, a->d + at, a->s + at);
 		}
 	}
 }

@@ -167,11 +167,12 @@ static struct kern_act act_at(const struct kern_act *a, uint32_t row)
 }
 
 /* Bring rows [r0, r1) of act->f into the form that quantised weights are multiplied with. */
-static void quantise_rows(struct lane *l, const struct kern_act *act, uint32_t r0, uint32_t r1)
+static void quantise_rows(struct lane *l, const struct kern_act *act, uint32_t levels, uint32_t r0, uint32_t r1)
 {
 	struct kern_act part = act_at(act, r0);
 
-	if (r1 > r0)
+	part.levels = levels;
+	if (levels && r1 > r0)
 		l->c->ops->quantise(&part, part.f, r1 - r0);
 }
 
@@ -215,19 +216,26 @@ static void products(struct lane *l, const struct target *t, uint32_t n_targets,
 		product_tiles(c, t, n_targets, lo, lo + part < total ? lo + part : total, act, n);
 }
 
-static bool any_quantised(const struct kern_weight *a, const struct kern_weight *b, const struct kern_weight *c)
+/* What all of these can take; 0 where none is quantised. */
+static uint32_t levels_of(const struct target *t, uint32_t n_targets)
 {
-	return kern_type_quantised(a->type) || kern_type_quantised(b->type) || kern_type_quantised(c->type);
+	uint32_t least = 0, levels;
+
+	for (uint32_t i = 0; i < n_targets; i++) {
+		levels = kern_type_levels(t[i].w->type);
+		if (levels && (!least || levels < least))
+			least = levels;
+	}
+	return least;
 }
 
-static void norm_rows(struct lane *l, const float *weight, bool quantise)
+static void norm_rows(struct lane *l, const float *weight, uint32_t levels)
 {
 	struct cpu *c = l->c;
 
 	for (uint32_t r = l->r0; r < l->r1; r++)
 		c->ops->rmsnorm(l->s->h + (size_t)r * c->dim_ld, l->s->x + (size_t)r * c->m->dim, weight, c->m->dim, c->m->eps);
-	if (quantise)
-		quantise_rows(l, &l->s->act_h, l->r0, l->r1);
+	quantise_rows(l, &l->s->act_h, levels, l->r0, l->r1);
 }
 
 static void add_rows(struct lane *l)
@@ -313,15 +321,14 @@ static void attend(struct lane *l, uint32_t layer)
 	}
 }
 
-static void gate_rows(struct lane *l, const struct model_layer *y)
+static void gate_rows(struct lane *l, uint32_t levels)
 {
 	struct cpu *c = l->c;
 	uint32_t ffn = c->m->ffn;
 
 	for (uint32_t r = l->r0; r < l->r1; r++)
 		c->ops->swiglu(l->s->a + (size_t)r * c->ffn_ld, c->gate + (size_t)r * ffn, c->up + (size_t)r * ffn, ffn);
-	if (kern_type_quantised(y->down.type))
-		quantise_rows(l, &l->s->act_a, l->r0, l->r1);
+	quantise_rows(l, &l->s->act_a, levels, l->r0, l->r1);
 }
 
 static void layer_forward(struct lane *l, uint32_t i)
@@ -335,7 +342,7 @@ static void layer_forward(struct lane *l, uint32_t i)
 	const struct target gated[] = { { &y->gate, c->gate, m->ffn }, { &y->up, c->up, m->ffn } };
 	const struct target down[] = { { &y->down, c->y, m->dim } };
 
-	norm_rows(l, y->attn_norm, any_quantised(&y->wq, &y->wk, &y->wv));
+	norm_rows(l, y->attn_norm, levels_of(qkv, 3));
 	rows_done(l);
 	products(l, qkv, 3, &l->s->act_h, n);
 	workers_barrier(l->w);
@@ -344,17 +351,17 @@ static void layer_forward(struct lane *l, uint32_t i)
 	attend(l, i);
 	workers_barrier(l->w);
 	if (kern_type_quantised(y->wo.type)) {
-		quantise_rows(l, &l->s->act_o, l->r0, l->r1);
+		quantise_rows(l, &l->s->act_o, levels_of(out, 1), l->r0, l->r1);
 		rows_done(l);
 	}
 	products(l, out, 1, &l->s->act_o, n);
 	workers_barrier(l->w);
 	add_rows(l);
-	norm_rows(l, y->ffn_norm, any_quantised(&y->gate, &y->up, &y->up));
+	norm_rows(l, y->ffn_norm, levels_of(gated, 2));
 	rows_done(l);
 	products(l, gated, 2, &l->s->act_h, n);
 	workers_barrier(l->w);
-	gate_rows(l, y);
+	gate_rows(l, levels_of(down, 1));
 	rows_done(l);
 	products(l, down, 1, &l->s->act_a, n);
 	workers_barrier(l->w);
@@ -394,8 +401,7 @@ static void sample_rows(struct lane *l)
 		for (uint32_t i = lo; i < hi; i++)
 			c->ops->rmsnorm(c->last + (size_t)i * c->dim_ld, l->s->x + (size_t)c->want[w0 + i] * m->dim, m->output_norm,
 					m->dim, m->eps);
-		if (kern_type_quantised(m->output.type))
-			quantise_rows(l, &c->act_last, lo, hi);
+		quantise_rows(l, &c->act_last, levels_of(out, 1), lo, hi);
 		workers_barrier(l->w);
 		products(l, out, 1, &c->act_last, n);
 		workers_barrier(l->w);

@@ -122,7 +122,7 @@ static void bench_products(size_t mib)
 	static const enum kern_type types[] = { KERN_Q8_0, KERN_Q4_1, KERN_Q4_0, KERN_F16, KERN_BF16, KERN_F32 };
 	char *data = room((mib << 20) + (8u << 20));
 	float *x = random_floats(TOKENS * COLS), *y = random_floats((size_t)TOKENS * ROWS);
-	struct kern_act a = { .f = x, .cols = COLS, .ld = COLS };
+	struct kern_act a = { .f = x, .cols = COLS, .ld = COLS, .levels = 4095 };
 	uint64_t sink = 0;
 	size_t i, k, n, size;
 	int r, t;
@@ -220,7 +220,7 @@ static void bench_small(void)
 	uint32_t *scratch = room(8 * n);
 	struct kern_sampling plain = { .temperature = 1 }, usual = { .temperature = 0.7f, .top_k = 40, .top_p = 0.95f };
 	struct kern_sampling greedy = { 0 };
-	struct kern_act a = { .cols = 576, .ld = 576, .q = room(n * 2), .d = room(n), .s = room(n) };
+	struct kern_act a = { .cols = 576, .ld = 576, .levels = 4095, .q = room(n * 2), .d = room(n), .s = room(n) };
 	bool finite;
 	double t0;
 	int r;

@@ -71,7 +71,7 @@ static int product(enum kern_type type)
 	uint8_t *file = file_matrix(type, rows, cols, PLAIN);
 	struct kern_weight w = weight_from(type, rows, cols, file);
 	float *in = values_of(PLAIN, (size_t)n * cols), *y = floats((size_t)n * rows);
-	struct act x = act_new(ops, n, cols, ld, in);
+	struct act x = act_new(ops, kern_type_levels(type), n, cols, ld, in);
 	int good = 1;
 
 	ops->product(&w, 0, rows, &x.a, n, y, rows);
@@ -116,9 +116,9 @@ static int product(enum kern_type type)
 
 static int quantise(void)
 {
-	uint32_t cols = KERN_BLOCK * between(1, 8), i, b;
+	uint32_t cols = KERN_BLOCK * between(1, 8), levels = below(2) ? 4095 : 32767, i, b;
 	float *x = values_of(WIDE, cols);
-	struct act a = act_new(ops, 1, cols, cols, x);
+	struct act a = act_new(ops, levels, 1, cols, cols, x);
 	int good = 1;
 
 	for (b = 0; b < cols / 32; b++) {
@@ -127,13 +127,13 @@ static int quantise(void)
 
 		for (i = b * 32; i < b * 32 + 32; i++)
 			amax = fmax(amax, fabs(x[i]));
-		good &= within(a.a.d[b], amax / 4095, amax / 4095 * EPS);
+		good &= within(a.a.d[b], amax / levels, amax / levels * EPS);
 		for (i = b * 32; i < b * 32 + 32; i++) {
 			good &= within(a.a.q[i] * (double)a.a.d[b], x[i], a.a.d[b] * 0.501);
 			sum += a.a.q[i];
 			top = abs(a.a.q[i]) > top ? abs(a.a.q[i]) : top;
 		}
-		good &= top == 4095;
+		good &= top == (int)levels;
 		good &= within(a.a.s[b], sum * a.a.d[b], fabs(sum * a.a.d[b]) * EPS);
 	}
 	act_free(&a), free(x);

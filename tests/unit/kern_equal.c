@@ -95,7 +95,8 @@ static int quantise(enum kind kind)
 {
 	uint32_t n = between(1, 5), cols = KERN_BLOCK * between(1, 20), ld = cols + KERN_BLOCK * below(3), t;
 	float *x = values_of(kind, (size_t)n * cols);
-	struct act a = act_new(c, n, cols, ld, x), b = act_new(fast, n, cols, ld, x);
+	uint32_t levels = below(2) ? 4095 : 32767;
+	struct act a = act_new(c, levels, n, cols, ld, x), b = act_new(fast, levels, n, cols, ld, x);
 	int good = 1;
 
 	for (t = 0; t < n; t++) {
@@ -132,7 +133,8 @@ static int product(enum kern_type type, enum kind kind)
 	file = file_matrix(type, rows, cols, below(2) ? kind : PLAIN);
 	w = weight_from(type, rows, cols, file);
 	in = values_of(below(2) ? kind : PLAIN, (size_t)n * cols);
-	x = act_new(c, n, cols, ld, in);
+	/* 4-bit weights may share their activations with Q8_0. */
+	x = act_new(c, kern_type_quantised(type) && below(2) ? 4095 : kern_type_levels(type), n, cols, ld, in);
 	a = floats((size_t)(n - 1) * ldy + rows);
 	b = floats((size_t)(n - 1) * ldy + rows);
 	c->product(&w, r0, r1, &x.a, n, a, ldy);

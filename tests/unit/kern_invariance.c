@@ -16,7 +16,7 @@ static int product(enum kern_type type)
 	uint8_t *file = file_matrix(type, rows, cols, PLAIN);
 	struct kern_weight w = weight_from(type, rows, cols, file);
 	float *in = values_of(PLAIN, (size_t)n * cols), *all = floats((size_t)n * rows), *one = floats(rows);
-	struct act x = act_new(ops, n, cols, ld, in), alone;
+	struct act x = act_new(ops, kern_type_levels(type), n, cols, ld, in), alone;
 	int good = 1;
 
 	for (r = 0; r < rows; r = r1) {
@@ -25,7 +25,7 @@ static int product(enum kern_type type)
 		ops->product(&w, r, r1, &x.a, n, all, rows);
 	}
 	for (t = 0; t < n && good; t++) {
-		alone = act_new(ops, 1, cols, (cols + 31) & ~31u, in + (size_t)t * cols);
+		alone = act_new(ops, kern_type_levels(type), 1, cols, (cols + 31) & ~31u, in + (size_t)t * cols);
 		ops->product(&w, 0, rows, &alone.a, 1, one, rows);
 		good = same(one, all + (size_t)t * rows, rows);
 		act_free(&alone);

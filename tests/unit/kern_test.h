@@ -177,16 +177,16 @@ __attribute__((unused)) static struct kern_weight weight_from(enum kern_type typ
 	return w;
 }
 
-/* Activations of @n rows for any type of weights. */
+/* Activations of @n rows, for quantised weights where @levels is not 0. */
 struct act {
 	struct kern_act a;
 	float *x;
 };
 
-__attribute__((unused)) static struct act act_new(const struct kern_ops *ops, uint32_t n, uint32_t cols, uint32_t ld,
-						  const float *x)
+__attribute__((unused)) static struct act act_new(const struct kern_ops *ops, uint32_t levels, uint32_t n, uint32_t cols,
+						  uint32_t ld, const float *x)
 {
-	struct act act = { .a = { .cols = cols, .ld = ld } };
+	struct act act = { .a = { .cols = cols, .ld = ld, .levels = levels } };
 	uint32_t t, c, pad = (cols + 7) / 8 * 8;
 	/* The last row ends where its columns do. */
 	size_t all = n ? (size_t)(n - 1) * ld + cols : 0, padded = n ? (size_t)(n - 1) * ld + pad : 0;
@@ -196,7 +196,7 @@ __attribute__((unused)) static struct act act_new(const struct kern_ops *ops, ui
 		for (c = 0; c < pad; c++)
 			act.x[(size_t)t * ld + c] = c < cols ? x[(size_t)t * cols + c] : 0;
 	act.a.f = act.x;
-	if (cols % KERN_BLOCK == 0) {
+	if (levels && cols % KERN_BLOCK == 0) {
 		act.a.q = buffer(all * 2);
 		act.a.d = floats(all / KERN_BLOCK);
 		act.a.s = floats(all / KERN_BLOCK);
