@@ -141,7 +141,7 @@ static void family(const char *name, bool bpe)
 		vocab_spm(&gw, true);
 	gw_value_str(&gw, "tokenizer.chat_template", "{{ '<|im_start|>system\nHi<|im_end|>\n' }}");
 	for (i = 0; i < 70; i++) {
-		char key[8];
+		char key[16];
 
 		snprintf(key, sizeof(key), "t%d", i);
 		gw_tensor(&gw, key, 0, 1, (uint64_t[]){ 8 }, "01234567012345670123456701234567",
