@@ -19,7 +19,7 @@ struct args {
 
 static const char usage[] =
 	"usage: model_logits MODEL --ids FILE --logits OUT [--kv-type f16|f32] [--page-tokens N] [--chunk N] [--threads N]\n"
-	"                    [--kernels auto|c|avx2] [--batch N] [--prefix] [--seed N]\n"
+	"                    [--kernels auto|c|avx2|avxvnni] [--batch N] [--prefix] [--seed N]\n"
 	"  --batch N   beside N - 1 other sequences of random ids, lengths and chunks\n"
 	"  --prefix    once to seal its pages, then again in a second sequence that finds them; its logits count\n";
 

@@ -28,12 +28,13 @@
 #define N_PAGES 6
 
 static const uint32_t page_sizes[N_PAGES] = { 1, 7, 15, 16, 33, 0 };
-static const char *const kernels[] = { "c", "avx2" };
+static const char *const all_kernels[] = { "c", "avx2", "avxvnni" };
+static const char *kernels[3]; /* those that this machine has */
 static uint32_t n_kernels, n_variants;
 static uint64_t seed;
 
-/* How often each setting was drawn; at the end none may be 0. */
-static uint32_t drawn_pages[N_PAGES], drawn_kernels[2], drawn_threads[3], drawn_batch, drawn_hits, drawn_chunks, drawn_preempted;
+/* How often each setting was drawn; at the end none may be 0 (page sizes: where there are variants enough). */
+static uint32_t drawn_pages[N_PAGES], drawn_kernels[3], drawn_threads[3], drawn_batch, drawn_hits, drawn_chunks, drawn_preempted;
 
 static uint32_t below(uint32_t n)
 {
@@ -70,7 +71,7 @@ static struct kvslab_sampling any_sampling(bool greedy)
 static struct mu_opts any_engine(enum kvslab_kv_type kv_type, uint32_t page)
 {
 	/* Plain C is what takes the time; all bases by hand are of it too. */
-	uint32_t k = n_kernels == 1 || !below(5) ? 0 : 1, threads = between(1, 2);
+	uint32_t k = n_kernels == 1 || !below(5) ? 0 : between(1, n_kernels - 1), threads = between(1, 2);
 
 	drawn_pages[page]++;
 	drawn_kernels[k]++;
@@ -365,7 +366,7 @@ static bool all_drawn(void)
 {
 	bool good = drawn_batch && drawn_hits && drawn_chunks && drawn_preempted && drawn_threads[1] && drawn_threads[2];
 
-	for (uint32_t i = 0; i < N_PAGES; i++)
+	for (uint32_t i = 0; i < N_PAGES && n_variants >= N_PAGES; i++)
 		good &= drawn_pages[i] > 0;
 	for (uint32_t i = 0; i < n_kernels; i++)
 		good &= drawn_kernels[i] > 0;
@@ -388,7 +389,9 @@ int main(int argc, char **argv)
 	if (glob(pattern, 0, NULL, &files))
 		skip_all("no test models: run make models, and this from the repository's root");
 	n_variants = getenv("KVSLAB_LONG") ? 48 : SMALL ? 2 : N_PAGES;
-	n_kernels = kern_ops_get("avx2") ? 2 : 1;
+	for (uint32_t i = 0; i < 3; i++)
+		if (kern_ops_get(all_kernels[i]))
+			kernels[n_kernels++] = all_kernels[i];
 	for (size_t i = 0; i < files.gl_pathc; i++) {
 		const char *name = strrchr(files.gl_pathv[i], '/') + 1;
 		struct mu_model mm;
