@@ -33,10 +33,11 @@ struct kvc_extent {
 };
 
 struct kvc_arena {
-	kvc_lock pools; /* 1 */
-	kvc_lock lock; /* 6 */
 	u32 id;
 	u32 nr; /* extents */
+	/* Not on the line that every FREE reads. */
+	kvc_lock pools ____cacheline_aligned; /* 1 */
+	kvc_lock lock; /* 6 */
 	struct kvc_list list; /* [1] of pools */
 	u32 free; /* [6] head of the list of free extents, or NONE */
 	u32 nr_free, nr_backing; /* [6] */
