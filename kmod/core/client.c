@@ -89,12 +89,8 @@ void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc
 	if (record->nr_private || record->nr_sealing)
 		return;
 	cache = slab->cache;
-	if (slab->nr_free == slab->pages && share->nr_spares < share->spares_max) {
-		share->nr_spares++;
-		kvc_list_unlink(&record->node);
-		kvc_list_add_tail(&record->node, &share->room);
+	if (kvc_keep_spare(share, record))
 		return;
-	}
 	record->owner = false;
 	share->nr_free -= slab->nr_free;
 	kvc_lock_take(&cache->lock);

@@ -9,17 +9,22 @@
  */
 #include "state.h"
 
-/* What the client holds of the page, or NULL. */
-static inline u32 *held(const struct kvc_client *client, u64 handle, struct kvc_record **record)
+/* What @record says of the page, or NULL: the client does not hold it. */
+static inline u32 *held_in(struct kvc_record *record, u64 handle)
 {
 	u32 index = kvc_handle_index(handle);
 
+	if (unlikely(!record || index >= record->pages || !record->refs[index]))
+		return NULL;
+	if (unlikely(record->slab->page[index].generation != kvc_handle_generation(handle)))
+		return NULL;
+	return &record->refs[index];
+}
+
+static u32 *held(const struct kvc_client *client, u64 handle, struct kvc_record **record)
+{
 	*record = kvc_record_of(client, handle);
-	if (unlikely(!*record || index >= (*record)->pages || !(*record)->refs[index]))
-		return NULL;
-	if (unlikely((*record)->slab->page[index].generation != kvc_handle_generation(handle)))
-		return NULL;
-	return &(*record)->refs[index];
+	return held_in(*record, handle);
 }
 
 static void unmark(struct kvc_client *client, const u64 *pages, u32 n)
@@ -41,12 +46,18 @@ static void unmark(struct kvc_client *client, const u64 *pages, u32 n)
  * or an errno. */
 static int mark(struct kvc_client *client, const u64 *pages, u32 n)
 {
-	struct kvc_record *record;
+	struct kvc_record *record = NULL;
+	u64 extent = ~0ull;
 	u32 k, *refs;
 	int sealed = 0;
 
 	for (k = 0; k < n; k++) {
-		refs = held(client, pages[k], &record);
+		/* Pages that were allocated together often lie together. */
+		if (pages[k] >> 38 != extent) {
+			extent = pages[k] >> 38;
+			record = kvc_record_of(client, pages[k]);
+		}
+		refs = held_in(record, pages[k]);
 		if (unlikely(!refs || *refs > KVC_HELD_PRIVATE)) {
 			unmark(client, pages, k);
 			return refs ? -EBADF : kvc_not_held(record, pages[k]);
@@ -119,7 +130,8 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 	share->frees += left;
 	record->nr_private -= left;
 	if (!record->nr_private && !record->nr_sealing) {
-		kvc_settle(client, record, op);
+		if (!kvc_keep_spare(share, record))
+			kvc_settle(client, record, op);
 	} else if (full) {
 		kvc_list_unlink(&record->node);
 		kvc_list_add(&record->node, &share->room);

@@ -300,6 +300,20 @@ void kvc_own(struct kvc_client *client, struct kvc_record *record);
 void kvc_guest(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op);
 int kvc_not_held(const struct kvc_record *record, u64 handle);
 
+/* The owner has no private page in it left: if the slab is wholly free, and not one too many, it
+ * stays as a spare. */
+static inline bool kvc_keep_spare(struct kvc_share *share, struct kvc_record *record)
+{
+	const struct kvc_slab *slab = record->slab;
+
+	if (slab->nr_free != slab->pages || share->nr_spares >= share->spares_max)
+		return false;
+	share->nr_spares++;
+	kvc_list_unlink(&record->node);
+	kvc_list_add_tail(&record->node, &share->room);
+	return true;
+}
+
 /* The record of @handle's slab, or NULL. */
 static inline struct kvc_record *kvc_record_of(const struct kvc_client *client, u64 handle)
 {
