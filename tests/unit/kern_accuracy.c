@@ -129,7 +129,7 @@ static int quantise(void)
 			amax = fmax(amax, fabs(x[i]));
 		good &= within(a.a.d[b], amax / levels, amax / levels * EPS);
 		for (i = b * 32; i < b * 32 + 32; i++) {
-			good &= within(a.a.q[i] * (double)a.a.d[b], x[i], a.a.d[b] * 0.501);
+			good &= within(a.a.q[i] * (double)a.a.d[b], x[i], a.a.d[b] * (0.5 + 3 * EPS * levels));
 			sum += a.a.q[i];
 			top = abs(a.a.q[i]) > top ? abs(a.a.q[i]) : top;
 		}
