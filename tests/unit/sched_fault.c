@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "runtime/sched/seq.h"
+#include "runtime/pool/test.h"
+#include "runtime/sched/sched.h"
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
 
 static uint64_t seed;
 static uint32_t fail_alloc, fail_seal, fail_get, fail_lookup; /* chances in 1000 */
 static uint32_t failed_alloc, failed_seal, failed_get, failed_lookup;
-static kvslab_handle pinned; /* a page that cannot be sealed */
 static bool armed; /* allocations are counted, and the one at fail_at fails */
 static uint32_t allocations, fail_at;
 
@@ -57,13 +57,8 @@ int __wrap_kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pa
 
 int __wrap_kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n)
 {
-	uint32_t i;
-
 	if (chance(fail_seal, &failed_seal))
 		return -EBUSY;
-	for (i = 0; i < n; i++)
-		if (seals[i].page == pinned)
-			return -EBUSY;
 	return __real_kvslab_seal(pool, seals, n);
 }
 
@@ -103,9 +98,29 @@ void *__wrap_realloc(void *p, size_t n)
 }
 
 #define JOBS 600
+#define PINS 6
 
-/* Every kind of failure at random. @permille of each is set by the caller. */
-static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t exec_fails)
+/* Pins come and go on pages in use, and stay on them when they are given back. */
+static void move_pins(struct fake_host *h, kvslab_handle *pins)
+{
+	kvslab_handle *pin = &pins[rnd(&seed) % PINS];
+	const struct kvslab_request *r = h->sched->running.first;
+	uint32_t pages, back = (uint32_t)(rnd(&seed) % 8);
+
+	if (*pin)
+		kvslab_test_pin(h->pool, *pin, false);
+	*pin = 0;
+	while (r && r->next && back--)
+		r = r->next;
+	pages = r ? r->seq->blocks * h->f.geo.groups : 0;
+	if (pages) {
+		*pin = r->seq->pages[rnd(&seed) % pages];
+		kvslab_test_pin(h->pool, *pin, true);
+	}
+}
+
+/* Failures at random; fail_*, set by the caller, say of what kind. */
+static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t exec_fails, bool pin)
 {
 	struct kvslab_geometry geo = fake_geometry(groups, 8, (32 << 10) / groups);
 	struct kvslab_sched_opts opts = { .step_tokens = 100, .no_prefix = no_prefix };
@@ -115,6 +130,9 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 	static struct fake_host h;
 	uint32_t shared[100], added = 0, i, wrong = 0, errors = 0, again = 0, in_a_row = 0,
 			      refused = 0;
+	kvslab_handle pins[PINS] = { 0 };
+	uint64_t quarantined = 0;
+	struct kvslab_stat pages;
 	char why[200] = "";
 	int rc;
 
@@ -149,6 +167,11 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 		rc = kvslab_sched_step(h.sched);
 		in_a_row = rc == -EAGAIN ? in_a_row + 1 : 0;
 		again += rc == -EAGAIN;
+		if (pin) {
+			move_pins(&h, pins);
+			kvslab_stat(h.pool, &pages);
+			quarantined += pages.quarantined;
+		}
 	} while ((rc > 0 || rc == -EAGAIN || added < JOBS) && in_a_row < 1000);
 	for (i = 0; i < added; i++) {
 		int err = jobs[i].info.error;
@@ -169,6 +192,11 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 	   (unsigned long long)h.f.failed);
 	ok(!h.f.faults, "%s: no fault %s", name, h.f.fault);
 	fail_alloc = fail_seal = fail_get = fail_lookup = 0;
+	for (i = 0; i < PINS; i++)
+		if (pins[i])
+			kvslab_test_pin(h.pool, pins[i], false);
+	ok(!quarantined == !pin, "%s: %llu times a page in quarantine", name,
+	   (unsigned long long)quarantined);
 	ok(fake_pool_idle(h.pool, why, sizeof(why)), "%s: no page is held %s", name, why);
 	printf("# refused: %u allocations, %u seals, %u gets, %u lookups; %u forks refused, %u "
 	       "steps without rows\n",
@@ -195,7 +223,7 @@ static void one_pinned(void)
 	ok(!kvslab_seq_append(seq, tokens, 40) && !kvslab_seq_reserve(seq, 40) &&
 		   fake_compute(&f, seq, 0, 39),
 	   "39 tokens computed");
-	pinned = seq->pages[5 * 2 + 1];
+	kvslab_test_pin(pool, seq->pages[5 * 2 + 1], true);
 	ok(!kvslab_seq_commit(seq, 39), "committed with a page of block 5 pinned");
 	ok(kvslab_seq_sealed(seq) == 5 * 4 && kvslab_seq_committed(seq) == 39, "blocks 0 to 4 are "
 									       "sealed");
@@ -204,7 +232,7 @@ static void one_pinned(void)
 	ok(!kvslab_seq_fork(seq, &child) && fake_check(&f, child, 39) &&
 		   kvslab_seq_sealed(child) == 20,
 	   "a fork copies what is not sealed");
-	pinned = 0;
+	kvslab_test_pin(pool, seq->pages[5 * 2 + 1], false);
 	ok(fake_compute(&f, seq, 39, 40) && !kvslab_seq_commit(seq, 40) &&
 		   kvslab_seq_sealed(seq) == 40,
 	   "the next commit seals them all");
@@ -307,19 +335,20 @@ int main(int argc, char **argv)
 	seed = tap_seed(argc, argv);
 	one_pinned();
 	fail_alloc = 60;
-	storm("pages refused", 1, false, 0);
+	storm("pages refused", 1, false, 0, false);
 	fail_seal = 400;
-	storm("seals refused", 1, false, 0);
+	storm("seals refused", 1, false, 0, false);
 	fail_seal = 900;
-	storm("most seals refused, 4 groups", 4, false, 0);
+	storm("most seals refused, 4 groups", 4, false, 0, false);
 	fail_seal = fail_get = 300;
-	storm("seals and references refused, no prefix", 2, true, 0);
+	storm("seals and references refused, no prefix", 2, true, 0, false);
 	fail_lookup = 100;
-	storm("lookups refused", 1, false, 0);
-	storm("executor failing", 1, false, 300);
+	storm("lookups refused", 1, false, 0, false);
+	storm("pages pinned", 2, false, 0, true);
+	storm("executor failing", 1, false, 300, false);
 	fail_alloc = 60;
 	fail_seal = fail_get = fail_lookup = 100;
-	storm("all of it", 2, false, 200);
+	storm("all of it", 2, false, 200, true);
 	while (scarce(at, &bad, why, sizeof(why)))
 		at++;
 	ok(!bad && at > 30,
