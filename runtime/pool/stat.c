@@ -4,12 +4,17 @@
 int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
 {
 	struct kvc_stat s;
-	double bytes;
+	double bytes, waste;
 
 	if (!pool || !stat)
 		return -EINVAL;
 	kvc_stat(pool->shared->core, &s);
 	bytes = (double)s.slabs * KVSLAB_EXTENT_SIZE;
+	/* Other clients go on while it counts: a slab may have left after its free pages were
+	 * counted. */
+	waste = (double)(s.free_bytes + s.tail_bytes + s.quarantined_bytes);
+	if (bytes < waste)
+		bytes = waste;
 	*stat = (struct kvslab_stat){
 		.free = s.free,
 		.private_pages = s.private_pages,

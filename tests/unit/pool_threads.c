@@ -45,8 +45,9 @@ static void *work(void *arg)
 				wrong(a, "check: %d %s", rc, why);
 			rc = kvslab_stat(a->client, &stat);
 			if (rc || stat.frag_partial < 0 || stat.frag_tail < 0 ||
-			    stat.frag_partial > 1)
-				wrong(a, "stat: %d", rc);
+			    stat.frag_partial + stat.frag_tail + stat.frag_quarantine > 1 + 1e-9)
+				wrong(a, "stat: %d, fragmentation %f + %f + %f", rc,
+				      stat.frag_partial, stat.frag_tail, stat.frag_quarantine);
 		}
 		if (job->reopen && below(a, 300) == 0) {
 			struct kvslab_pool *again;
