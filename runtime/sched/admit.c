@@ -12,6 +12,7 @@
  * all, and only take pages from requests of lower priority. After a shortage admission rests until
  * a request ends, or for a number of ticks that doubles, so that a request is not admitted,
  * computed and preempted over and over for nothing.
+ * One that outranks a running request does not rest: it would wait for those that should make room.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +84,7 @@ static void explain(struct kvslab_sched *s, const struct kvslab_request *r, int 
 		 (unsigned long long)stat.sealed, (unsigned long long)stat.clients);
 }
 
-bool sched_grow(struct kvslab_sched *s)
+void sched_grow(struct kvslab_sched *s)
 {
 	struct kvslab_request *r, *next, *victim;
 	bool enough = true;
@@ -113,7 +114,6 @@ bool sched_grow(struct kvslab_sched *s)
 		if (!s->running.n)
 			s->admit_at = s->tick + 1 + randombytes_uniform(8);
 	}
-	return enough;
 }
 
 /* Prefix from the pool, the rest new. On failure it holds nothing, as before. */

@@ -104,8 +104,8 @@ int sched_begin(struct kvslab_sched *s)
 		return -EBUSY;
 	s->busy = true;
 	s->tick++;
-	if (sched_grow(s))
-		sched_admit(s);
+	sched_grow(s);
+	sched_admit(s);
 	sched_pack(s);
 	if (s->n_rows) {
 		rc = s->executor->ops->submit(s->executor, &s->batch);

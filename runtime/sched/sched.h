@@ -108,7 +108,7 @@ static inline uint32_t request_start(const struct kvslab_request *r)
 
 uint32_t
 sched_capacity(const struct kvslab_sched *s); /* tokens that the pool can hold at its max */
-bool sched_grow(struct kvslab_sched *s); /* true: none was preempted */
+void sched_grow(struct kvslab_sched *s);
 void sched_admit(struct kvslab_sched *s);
 struct kvslab_request *sched_next_waiting(const struct kvslab_sched *s);
 

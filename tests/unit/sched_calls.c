@@ -609,6 +609,37 @@ static void priorities(void)
 	close_host(&h);
 }
 
+/* Those that run take pages from each other in the very step in which a higher one waits: it need
+ * not wait for that. */
+static void outranks_while_short(void)
+{
+	struct kvslab_sched_opts opts = { .step_tokens = 512 };
+	struct kvslab_sched_stat stat;
+	struct fake_host h;
+	struct fake_job low[4], high;
+	uint32_t i;
+
+	open_host(&h, &opts);
+	for (i = 0; i < 4; i++) {
+		job(&low[i], 8 * 16, 20);
+		fake_job_add(&low[i], &h);
+	}
+	kvslab_sched_step(h.sched);
+	ok(low[3].n == 8 * 16 + 1, "four prompts fill the pool, and each wants a page more");
+	job(&high, 10, 5);
+	high.priority = 1;
+	fake_job_add(&high, &h);
+	kvslab_sched_step(h.sched);
+	kvslab_sched_stat(h.sched, &stat);
+	ok(stat.preemptions == 1, "one of them gives its pages back");
+	ok(high.n == 11, "and a higher one starts in the same step");
+	ok(run_all(&h) == 0, "all end");
+	right(&high, "high");
+	for (i = 0; i < 4; i++)
+		right(&low[i], "low");
+	close_host(&h);
+}
+
 /* Another client has the memory: the reason is named, nothing hangs, and it goes on when there is
  * room. */
 static void held_by_others(void)
@@ -670,6 +701,7 @@ int main(int argc, char **argv)
 	forks(false);
 	forks(true);
 	priorities();
+	outranks_while_short();
 	held_by_others();
 	return done();
 }

@@ -231,8 +231,7 @@ static void run(const struct setting *set, uint64_t seed)
 	ok(w.done == JOBS && !wrong && !errors && !w.refused,
 	   "%s: %u of %u ended (%u forks, %llu cancelled), %u wrong %s", name, w.done, JOBS,
 	   w.forked, (unsigned long long)cancelled, wrong, why);
-	/* One step: for another to seal the block it comes to, or while no one is admitted after a
-	 * preemption. */
+	/* One step: for another to seal the block that it comes to. */
 	ok(max_lag <= 1 && !again,
 	   "%s: %llu steps; the first stood still for %u, %llu were without rows%s", name,
 	   (unsigned long long)steps, max_lag, (unsigned long long)again,
