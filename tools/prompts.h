@@ -12,7 +12,7 @@ struct prompt {
 	char *text; /* owned */
 	size_t n;
 	struct tok_ids ids;
-	char error[256]; /* why it cannot be run; empty: it can */
+	char error[512]; /* why it cannot be run; empty: it can */
 };
 
 struct prompts {
