@@ -11,7 +11,7 @@ run_it=("$kvslab" run -p hello -n 2 -m)
 
 # the command line
 fails 'no command.*give run' "no command" -- "$kvslab"
-fails 'no command "rum".*run, eval' "an unknown command" -- "$kvslab" rum
+fails 'no command "rum".*run, .*eval' "an unknown command" -- "$kvslab" rum
 fails 'no model is given.*-m MODEL' "no model" -- "$kvslab" run -p x
 fails 'no model is given.*-m MODEL' "no model to tokenize with" -- "$kvslab" tokenize x
 fails 'no prompt is given.*-p PROMPT' "no prompt" -- "$kvslab" run -m $spm

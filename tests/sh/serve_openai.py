@@ -124,8 +124,8 @@ def errors(s, c, name):
     refused(lambda: c.completions.create(model=name, prompt="w " * 3000, max_tokens=1), openai.BadRequestError,
             "a prompt longer than the context")
     refused(lambda: c.embeddings.create(model=name, input="x"), openai.NotFoundError, "an endpoint that is not there")
-    wrong = OpenAI(base_url=c.base_url, api_key="wrong", max_retries=0)
-    refused(lambda: wrong.models.list(), openai.AuthenticationError, "a wrong key")
+    with OpenAI(base_url=c.base_url, api_key="wrong", max_retries=0) as wrong:
+        refused(lambda: wrong.models.list(), openai.AuthenticationError, "a wrong key")
 
 
 def models(s, c, name):
