@@ -151,6 +151,11 @@ static int open_pool(struct engine *e, const struct engine_opts *o)
 	int err;
 
 	e->pool_bytes = o->pool ? o->pool : default_pool(e, o);
+	if (e->pool_bytes < KVSLAB_EXTENT_SIZE) {
+		msg("--pool is %llu bytes, less than one extent; give embedded:%uM or more",
+		    (unsigned long long)e->pool_bytes, KVSLAB_EXTENT_SIZE >> 20);
+		return -1;
+	}
 	snprintf(spec, sizeof(spec), "embedded:%llu", (unsigned long long)e->pool_bytes);
 	err = kvslab_pool_open(&e->pool, spec, NULL);
 	if (err) {

@@ -57,6 +57,7 @@ done <<'LIST'
 LIST
 fails '"12Q"; give a size' "--pool embedded:12Q" -- "$kvslab" run -m $spm -p x --pool embedded:12Q
 fails '"0"; give a size' "--pool embedded:0" -- "$kvslab" run -m $spm -p x --pool embedded:0
+fails "less than one extent; give embedded:2M" "a pool of half an extent" -- "$kvslab" run -m $spm -p x --pool embedded:1M
 fails '"99999999999T"; give a size' "a pool beyond counting" -- "$kvslab" run -m $spm -p x --pool embedded:99999999999T
 fails 'pool of .* MiB cannot be opened' "a pool that no address space holds" -- \
 	"$kvslab" run -m $spm -p x --pool embedded:1000000T
