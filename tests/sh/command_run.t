@@ -131,7 +131,7 @@ def fact(good, what):
     print("good" if good else "bad", what, flush=True)
 
 
-command = [kvslab, "run", "-m", model, "-p", "a greedy prompt", "-n", "300", "--ignore-eos", "--temp", "0"]
+command = [kvslab, "run", "-m", model, "-p", "a greedy prompt", "-n", "300", "--ignore-eos", "--temp", "0", "--kernels", "c", "--threads", "1"]
 plain = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 pid, fd = pty.fork()
 if pid == 0:
