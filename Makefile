@@ -15,7 +15,7 @@ DEPS_LIB := libsodium liburing
 DEPS_TOOL := $(DEPS_LIB) libpcre2-8 jansson
 
 WARN := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow
-CPPFLAGS += -D_GNU_SOURCE -I. -Iruntime -Iruntime/include -Ikmod/core -Ikmod/uapi -Ikernels
+CPPFLAGS += -D_GNU_SOURCE -I. -Iruntime -Iruntime/include -Ikmod/core -Ikernels
 CFLAGS += -std=gnu11 $(OPT) -g $(WARN) -fPIC -ffp-contract=off -pthread \
 	  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
