@@ -38,7 +38,7 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	static const char *const kernels[] = { "auto", "c", "avx2", NULL };
-	static const char *const whats[] = { "pool", "model", NULL };
+	static const char *const whats[] = { "pool", "model", NULL }; /* serve is seen before */
 	struct bench *b = state->input;
 
 	switch (key) {
@@ -71,15 +71,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	options, parse, "pool|model",
+	options, parse, "pool|model|serve",
 	"Measure the allocator beside a plain linked list (pool), or a model's prefill and decoding beside the "
-	"memory's bandwidth (model).", NULL, NULL, NULL
+	"memory's bandwidth (model), or a server (serve; see `kvslab bench serve --help').", NULL, NULL, NULL
 };
 
 int cmd_bench(int argc, char **argv)
 {
 	struct bench b = { .opts.kernels = "auto" };
+	char name[] = "kvslab bench serve";
 
+	if (argc > 1 && !strcmp(argv[1], "serve")) {
+		argv[1] = name;
+		return cmd_bench_serve(argc - 1, argv + 1);
+	}
 	argp_parse(&argp, argc, argv, 0, NULL, &b);
 	return b.what == POOL ? bench_pool(&b.opts) : bench_model(&b.opts);
 }

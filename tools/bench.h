@@ -21,4 +21,7 @@ struct bench_opts {
 int bench_pool(const struct bench_opts *opts);
 int bench_model(const struct bench_opts *opts);
 
+/* kvslab bench serve, with options of its own: argv[0] is its name. Exit status. */
+int cmd_bench_serve(int argc, char **argv);
+
 #endif

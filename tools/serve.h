@@ -28,14 +28,17 @@ struct serve_opts {
 	const char *log_file;
 	enum kvslab_log_level log_level;
 	enum kvslab_loop_kind loop;
+	char **argv; /* what the others point into; owned */
+	int n_env;
 };
 
 /* serve_opts.c: from the command line and the environment; exits with a message. */
 void serve_parse(struct serve_opts *o, int argc, char **argv);
 void serve_opts_free(struct serve_opts *o);
 
-/* serve_env.c: a command line with what the environment says put before what is there. Exits without memory. */
-char **serve_env(int *argc, char **argv, const struct argp_option *const *lists);
+/* serve_env.c: a command line with what the environment says put before what is there; owned, and so are its @n_env strings
+ * from the second on. Exits without memory. */
+char **serve_env(int *argc, char **argv, const struct argp_option *const *lists, int *n_env);
 
 /* serve_net.c: sockets to listen on; -1 after a message. @where gets what a client would be told. */
 int serve_listen_tcp(const char *host, uint16_t port, char *where, size_t n);

@@ -50,7 +50,7 @@ static bool is_yes(const char *name, const char *value)
 	die("%s is \"%s\"; give 1 or 0", name, value);
 }
 
-char **serve_env(int *argc, char **argv, const struct argp_option *const *lists)
+char **serve_env(int *argc, char **argv, const struct argp_option *const *lists, int *n_env)
 {
 	const struct argp_option *o;
 	char name[64], *text, **out;
@@ -75,6 +75,7 @@ char **serve_env(int *argc, char **argv, const struct argp_option *const *lists)
 			out[n++] = text;
 		}
 	}
+	*n_env = (int)n - 1;
 	for (i = 1; i < *argc; i++)
 		out[n++] = argv[i];
 	*argc = (int)n;

@@ -235,8 +235,14 @@ void serve_parse(struct serve_opts *o, int argc, char **argv)
 		.grace_s = DEF_GRACE,
 		.log_level = KVSLAB_LOG_INFO,
 	};
-	argv = serve_env(&argc, argv, lists); /* lives as long as the options that point into it */
+	o->argv = serve_env(&argc, argv, lists, &o->n_env);
+	/* argp puts the words in another order */
+	argv = malloc((size_t)(argc + 1) * sizeof(*argv));
+	if (!argv)
+		die("no memory for the options");
+	memcpy(argv, o->argv, (size_t)(argc + 1) * sizeof(*argv));
 	argp_parse(&argp, argc, argv, 0, NULL, o);
+	free(argv);
 }
 
 void serve_opts_free(struct serve_opts *o)
@@ -245,4 +251,8 @@ void serve_opts_free(struct serve_opts *o)
 		free((char *)o->keys[--o->n_keys]);
 	free(o->keys);
 	o->keys = NULL;
+	for (; o->n_env; o->n_env--)
+		free(o->argv[o->n_env]);
+	free(o->argv);
+	o->argv = NULL;
 }

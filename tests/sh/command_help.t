@@ -12,7 +12,8 @@ run "$kvslab" --help
 [ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e bench "$tmp/out" | grep -q .
 ok $? "--help names the commands"
 
-for command in run serve eval tokenize bench; do
+for command in run serve eval tokenize bench "bench serve"; do
+	# shellcheck disable=SC2086 # one of them is two words
 	run "$kvslab" $command --help
 	ok "$status" "$command --help exits 0"
 	cp "$tmp/out" "$tmp/help.$command"
@@ -53,7 +54,7 @@ def fact(good, what):
 
 standard = {"help", "usage", "version"}
 everything = {}
-for command in ("run", "serve", "eval", "tokenize", "bench"):
+for command in ("run", "serve", "eval", "tokenize", "bench", "bench serve"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
             continue
@@ -64,7 +65,8 @@ for command in ("run", "serve", "eval", "tokenize", "bench"):
 expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "seed", "ignore-eos", "chat", "json",
             "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special",
             "alias", "host", "port", "unix", "api-key", "api-key-file", "max-queue", "max-connections", "max-body",
-            "grace", "loop", "log-file", "log-level"}
+            "grace", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
+            "shared-prefix"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard
