@@ -32,7 +32,11 @@ unsigned int app_retry_after(const struct app *a)
 
 static void after_step(struct stepper *st)
 {
-	gen_pump_dirty(st->data);
+	struct app *a = st->data;
+
+	if (st->stepped)
+		histogram_add(&a->metrics.step, st->times.last);
+	gen_pump_dirty(a);
 }
 
 int app_open(struct app *a, struct kvslab_loop *loop, struct app_log *log, const struct app_opts *opts)

@@ -10,6 +10,11 @@ static const double between_tokens[] = { .001, .0025, .005, .01, .025, .05, .075
 static const double whole[] = { .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680 };
 static const double tokens[] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000 };
 
+/* Each a quarter more than the one before, from 0.2 ms. */
+static const double steps[] = { .0002, .00025, .00031, .00039, .00049, .00061, .00076, .00095, .0012, .0015, .0019, .0023, .0029,
+				.0036, .0045,  .0057,  .0071,  .0089,  .011,   .014,   .017,   .022,  .027,  .034,  .042,  .053,
+				.066,  .083,   .1,     .13,    .16,    .2,     .25,    .32,    .4,    .5,    .75,   1,     5 };
+
 #define BOUNDS(a) { .bounds = (a), .n = sizeof(a) / sizeof((a)[0]) }
 
 void metrics_init(struct metrics *m)
@@ -18,6 +23,7 @@ void metrics_init(struct metrics *m)
 		.ttft = BOUNDS(first_token),
 		.itl = BOUNDS(between_tokens),
 		.e2e = BOUNDS(whole),
+		.step = BOUNDS(steps),
 		.prompt_tokens = BOUNDS(tokens),
 		.generation_tokens = BOUNDS(tokens),
 	};
@@ -155,6 +161,7 @@ void metrics_text(struct buf *b, const struct metrics *m, const struct metrics_n
 	histogram(&t, "time_to_first_token_seconds", "From a request's arrival to its first token.", &m->ttft);
 	histogram(&t, "inter_token_latency_seconds", "From a token to the next.", &m->itl);
 	histogram(&t, "e2e_request_latency_seconds", "From a request's arrival to its end.", &m->e2e);
+	histogram(&t, "step_seconds", "From a step's beginning to the next one's, while sequences are running.", &m->step);
 	histogram(&t, "request_prompt_tokens", "Tokens of a request's prompts.", &m->prompt_tokens);
 	histogram(&t, "request_generation_tokens", "Tokens of an answer.", &m->generation_tokens);
 	head(&t, "http_responses_total", "counter", "Answers of the server, by kind of status.");

@@ -6,7 +6,7 @@
 #include "buf.h"
 #include "kvslab.h"
 
-#define HISTOGRAM_MAX 24
+#define HISTOGRAM_MAX 40
 
 struct histogram {
 	const double *bounds; /* [n], rising */
@@ -26,7 +26,7 @@ enum metric_finish {
 };
 
 struct metrics {
-	struct histogram ttft, itl, e2e, prompt_tokens, generation_tokens;
+	struct histogram ttft, itl, e2e, step, prompt_tokens, generation_tokens;
 	uint64_t prompt_total, generation_total;
 	uint64_t finished[METRIC_FINISHES];
 	uint64_t http[6]; /* answers by the status's first digit */

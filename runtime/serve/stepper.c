@@ -34,6 +34,7 @@ static int submit(struct kvslab_executor *ex, struct kvslab_batch *batch)
 	struct stepper *st = of(ex);
 	int rc;
 
+	st->submitting = now_ns(); /* it may be done before this returns */
 	rc = st->inner->ops->submit(st->inner, batch);
 	if (rc)
 		return rc;
@@ -102,27 +103,27 @@ static void *waiter(void *arg)
 static void begin(struct stepper *st)
 {
 	int rows = sched_begin(st->sched);
-	uint64_t now = now_ns();
 
+	st->stepped = false;
 	st->stalled = rows == -EAGAIN;
 	if (rows <= 0) {
 		st->submitted = 0;
 		if (rows < 0)
-			loop_timer_set(st->loop, &st->retry, now + RETRY_NS);
+			loop_timer_set(st->loop, &st->retry, now_ns() + RETRY_NS);
 		return;
 	}
 	st->stepping = true;
-	if (st->submitted) {
-		st->times.between += (double)(now - st->finished) / 1e9;
-		st->times.last = (double)(now - st->submitted) / 1e9;
-		if (st->times.last > st->times.longest)
-			st->times.longest = st->times.last;
-	}
-	st->submitted = now;
 	if (!st->busy) {
-		st->finished = now;
-		loop_wake(&st->done); /* the executor refused the batch; sched_end() tells the requests */
+		/* the executor refused the batch; sched_end() tells the requests */
+		st->finished = st->submitting = now_ns();
+		loop_wake(&st->done);
 	}
+	if (st->submitted) {
+		st->times.between += (double)(st->submitting - st->ended) / 1e9;
+		st->times.last = (double)(st->submitting - st->submitted) / 1e9;
+		st->stepped = true;
+	}
+	st->submitted = st->submitting;
 }
 
 static void step_done(struct loop_wake *w)
@@ -132,6 +133,7 @@ static void step_done(struct loop_wake *w)
 	if (!st->stepping || sched_end(st->sched, false))
 		return;
 	st->stepping = false;
+	st->ended = st->finished;
 	st->times.steps++;
 	st->times.executor += (double)(st->finished - st->submitted) / 1e9;
 	begin(st);

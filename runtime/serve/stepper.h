@@ -16,8 +16,7 @@ struct stepper_times { /* seconds; sums */
 	double executor; /* from submission to completion */
 	double between; /* from a completion to the next submission, where requests were running */
 	uint64_t steps;
-	double last; /* the last step's, from submission to submission or to the end */
-	double longest;
+	double last; /* a step's, from submission to submission */
 };
 
 struct stepper {
@@ -40,8 +39,10 @@ struct stepper {
 	uint64_t finished; /* ns */
 	struct kvslab_batch *batch;
 	bool stepping; /* begun and not ended */
+	bool stepped; /* for after(): times.last is of the step that has just ended */
 	bool stalled; /* sched says that requests wait and none can run */
-	uint64_t submitted; /* ns; of the step that runs */
+	uint64_t submitting, submitted; /* ns; of the step that runs; submitted is 0 where none ran before it */
+	uint64_t ended; /* ns: when the executor had done the step before */
 	struct stepper_times times;
 };
 

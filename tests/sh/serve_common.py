@@ -52,9 +52,10 @@ def seed():
 
 
 def loops():
-    """The event loops that this machine has."""
+    """The event loops that this machine has; under a sanitizer one of them, by chance, unless there is time."""
     p = subprocess.run([KVSLAB, "serve", "-m", "/", "--port", "0", "--loop", "io_uring"], capture_output=True, text=True)
-    return ["epoll"] if "the event loop cannot start" in p.stderr else ["io_uring", "epoll"]
+    found = ["epoll"] if "the event loop cannot start" in p.stderr else ["io_uring", "epoll"]
+    return found if LONG or BUILD == "build" else [random.choice(found)]
 
 
 def model(name):
