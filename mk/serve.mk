@@ -4,16 +4,22 @@
 # Debian 13 has llhttp, 12 its predecessor; the source takes whichever header is there.
 LIBS_HTTP := $(if $(shell $(CC) -E -include llhttp.h -x c /dev/null >/dev/null 2>&1 && echo y),-lllhttp,-lhttp_parser)
 
-# Fuzzers of the server, with clang: make fuzz-serve, then build-fuzz/fuzz_http FOLDER
+# Fuzzers of what the server parses, with clang and the flags of mk/fuzz.mk.
+serve_fuzz_names := fuzz_http fuzz_json
+serve_fuzz_src := $(addprefix runtime/serve/,buf.c http_scan.c http_head.c http_body.c error.c json.c params.c prompts.c \
+		  tokens.c stop.c) runtime/pool/error.c tests/lib/api_model.c
 .PHONY: fuzz-serve
-fuzz-serve: ## fuzzers of what the server parses, in build-fuzz
-	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang SAN=fuzzer-no-link,address,undefined \
-		build-fuzz/fuzz_http
+fuzz-serve: $(serve_fuzz_names:%=build-fuzz/%) ## run each fuzzer of the server's parsers for FUZZ_SECONDS
+	@set -e; for f in $(serve_fuzz_names); do \
+		mkdir -p build-fuzz/corpus/$$f build-fuzz/found; \
+		build-fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
+			-artifact_prefix=build-fuzz/found/$$f- build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
+	done
 
-build-fuzz/fuzz_%: build-fuzz/obj/tests/fuzz/fuzz_%.o build-fuzz/libinner.a build-fuzz/libkvslab.a
-	clang -fsanitize=fuzzer,address,undefined -pthread -o $@ $^ $(LIBS_TOOL)
-
--include $(wildcard build-fuzz/obj/tests/fuzz/*.d)
+$(serve_fuzz_names:%=build-fuzz/%): build-fuzz/%: tests/fuzz/%.c $(serve_fuzz_src) $(wildcard runtime/serve/*.h)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(fuzz_flags) -Iruntime -Iruntime/include -Ikernels -o $@ $< $(serve_fuzz_src) $(fuzz_src) \
+		$(call pkg,--cflags --libs,libsodium libpcre2-8 jansson) $(LIBS_HTTP) -lm
 
 $(BUILD)/obj/runtime/serve/page.o: runtime/serve/page.html
 
