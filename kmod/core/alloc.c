@@ -25,9 +25,11 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 			index = slab->page[head].ring;
 			if (++head == slab->pages)
 				head = 0;
-			slab->page[index].state = KVC_PRIVATE;
+			kvc_write(slab->page[index].state, KVC_PRIVATE);
 			record->refs[index] = KVC_HELD_PRIVATE;
 			pages[k] = base | (u64)index << 28 | slab->page[index].generation;
+			kvc_hook_page_alloc(slab->pool->id, (u32)slab->owner_id, slab->cache->id,
+					    slab->cache->page_size, pages[k]);
 		}
 		slab->head = head;
 		if (!slab->nr_free) {
@@ -45,6 +47,7 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 struct supply {
 	u64 pages; /* free or cached */
 	u32 pages_a_slab;
+	bool pinned; /* no slab comes to it */
 	u32 idle; /* slabs that nobody holds: they count only as far as the pool may hold more */
 	u32 slots; /* extents that the call has reserved */
 	u32 spares; /* of this pool's other caches */
@@ -67,7 +70,7 @@ static void count_clients(struct kvc_pool *pool, u32 id, u64 *pages, u32 *spares
 		for (i = 0; i < KVC_CACHES_MAX; i++) {
 			if (i == id)
 				*pages += client->share[i].nr_free;
-			else
+			else if (!client->share[i].pinned)
 				*spares += client->share[i].nr_spares;
 		}
 		kvc_lock_drop(&client->lock);
@@ -128,6 +131,7 @@ static void count(struct kvc_client *client, u32 id, bool memory, bool others, s
 
 	memset(s, 0, sizeof(*s));
 	s->pages_a_slab = cache->pages;
+	s->pinned = cache->pinned;
 	s->slots = op->nr_slots;
 	count_clients(pool, id, &s->pages, &s->spares);
 	if (!memory)
@@ -152,6 +156,8 @@ static u64 supply_pages(const struct supply *s, bool max, bool memory)
 	u64 idle = (u64)s->idle * s->pages_a_slab;
 	u32 more = s->below_all;
 
+	if (s->pinned)
+		return s->pages;
 	if (max && more > s->below_max)
 		more = s->below_max;
 	if (!memory && more > s->idle)
@@ -204,6 +210,8 @@ static int take_extents(struct kvc_client *client, u32 id, struct kvc_op *op)
 	struct kvc_slab *slab;
 	int r = 0;
 
+	if (pool->cache[id]->pinned)
+		return KVC_STEP_NONE;
 	while (n-- && op->nr_needs < KVC_NEEDS) {
 		if (op->nr_slots)
 			extent = op->slots[--op->nr_slots];
@@ -224,7 +232,7 @@ static int take_extents(struct kvc_client *client, u32 id, struct kvc_op *op)
 	if (r == -EAGAIN) {
 		slab = kvc_pick_for(pool, true);
 		if (slab)
-			kvc_strip(slab, op);
+			kvc_strip(slab, KVC_EVICT_SLAB, op);
 	}
 	return kvc_more(op) ? KVC_MORE : KVC_STEP_NONE;
 }
@@ -235,11 +243,13 @@ static int take_distant(struct kvc_client *client, u32 id, struct kvc_op *op)
 	u32 n = slabs_missing(client, id, op), i;
 	struct kvc_slab *slab;
 
+	if (client->pool->cache[id]->pinned)
+		return KVC_STEP_NONE;
 	for (i = 0; i < n && i < KVC_RELEASES; i++) {
 		slab = kvc_pick_for(client->pool, false);
 		if (!slab)
 			break;
-		kvc_strip(slab, op);
+		kvc_strip(slab, KVC_EVICT_SLAB, op);
 	}
 	if (!i)
 		kvc_take_spare(client->pool, id, true, true, op);
@@ -281,6 +291,29 @@ static int step(struct kvc_client *client, u32 id, u64 *pages, struct kvc_op *op
 	return op->flags & (KVC_OP_NOMEM | KVC_OP_NOTABLE) ? -ENOMEM : -ENOSPC;
 }
 
+/* The call has pages. */
+static int alloc_end(struct kvc_client *client, struct kvc_op *op)
+{
+	if (unlikely(kvc_read(client->waits)))
+		kvc_wait_end(client, op);
+	return kvc_op_end(client->pool, op, op->done);
+}
+
+static int alloc_fail(struct kvc_client *client, u32 id, u64 *pages, int r, struct kvc_op *op)
+{
+	struct kvc_pool *pool = client->pool;
+
+	kvc_hook_quota(pool->id, kvc_client_id(client), id, op->wanted, r,
+			kvc_read(pool->held), kvc_read(pool->max));
+	(void)id;
+	kvc_lock_take(&pool->lock);
+	pool->failed++;
+	kvc_lock_drop(&pool->lock);
+	op->waiter = client;
+	op->result = r;
+	return kvc_undo(client, pages, op);
+}
+
 static int alloc_slow(struct kvc_client *client, u32 id, u64 *pages, u32 flags, struct kvc_op *op)
 {
 	struct kvc_share *share = &client->share[id];
@@ -291,19 +324,22 @@ static int alloc_slow(struct kvc_client *client, u32 id, u64 *pages, u32 flags, 
 		op->done += kvc_take_own(share, pages + op->done, op->wanted - op->done);
 		kvc_lock_drop(&client->lock);
 		if (op->done == op->wanted)
-			return kvc_op_end(client->pool, op, op->done);
+			return alloc_end(client, op);
 		r = feasible(client, id, flags, op);
 		if (!r && op->done < op->wanted)
 			r = step(client, id, pages, op);
 		if (r == KVC_MORE)
 			return r;
-		if (r < 0)
-			break;
+		if (r < 0 && flags & KVC_PARTIAL && op->done)
+			return alloc_end(client, op);
+		if (r < 0 && (op->flags & KVC_OP_WAITS || r == -ENOMEM))
+			return alloc_fail(client, id, pages, r, op);
+		if (r < 0) {
+			/* Once more: what came back before the client was known to wait. */
+			op->flags |= KVC_OP_WAITS;
+			kvc_wait(client);
+		}
 	}
-	if (flags & KVC_PARTIAL && op->done)
-		return kvc_op_end(client->pool, op, op->done);
-	op->result = r;
-	return kvc_undo(client, pages, op);
 }
 
 int kvc_alloc(struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags, struct kvc_op *op)
@@ -316,14 +352,18 @@ int kvc_alloc(struct kvc_client *client, u32 id, u64 *pages, u32 n, u32 flags, s
 			return -EINVAL;
 		share = &client->share[id];
 		kvc_lock_take(&client->lock);
+		if (unlikely(share->nr_free < n) && (op->flags & KVC_OP_NOWAIT || !share->pages)) {
+			n = share->pages;
+			kvc_lock_drop(&client->lock);
+			return n ? -EAGAIN : -EINVAL;
+		}
 		op->done = kvc_take_own(share, pages, n);
-		if (unlikely(!share->pages))
-			n = 0;
 		kvc_lock_drop(&client->lock);
-		if (unlikely(!n))
-			return -EINVAL;
-		if (likely(op->done == n))
+		if (likely(op->done == n)) {
+			if (unlikely(kvc_read(client->waits)))
+				kvc_wait_end(client, op);
 			return n;
+		}
 		op->wanted = n;
 		op->phase = KVC_PHASE_WORK;
 		return alloc_slow(client, id, pages, flags, op);

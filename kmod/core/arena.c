@@ -27,6 +27,8 @@ struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents)
 	arena->nr_free = extents;
 	arena->nr_backing = 0;
 	arena->committed = 0;
+	arena->attention = arena->untold = 0;
+	arena->freed = 0;
 	for (i = 0; i < extents; i++) {
 		arena->extent[i].slab = NULL;
 		arena->extent[i].epoch = 1;
@@ -47,6 +49,53 @@ int kvc_arena_exit(struct kvc_arena *arena)
 	return r;
 }
 
+/* [6] held. What a waiter may have now. */
+void kvc_freed(struct kvc_arena *arena)
+{
+	arena->freed++;
+	if (arena->untold)
+		kvc_write(arena->attention, 1);
+}
+
+/* [6] held. The pool holds more or less than before, or its watermarks moved. */
+void kvc_held_changed(struct kvc_pool *pool)
+{
+	bool on = pool->high && pool->held > (pool->pressure ? pool->low : pool->high);
+
+	if (on != pool->pressure) {
+		pool->pressure = on;
+		pool->rises += on;
+		kvc_write(pool->arena->attention, 1);
+		kvc_hook_pressure(pool->id, on, pool->held, pool->max);
+	}
+	kvc_hook_held(pool->data, pool->held, pool->min, pool->max, pool->low, pool->high,
+		      pool->pressure, pool->rises);
+}
+
+/* Change what a pool may hold, and is guaranteed. */
+int kvc_limit(struct kvc_pool *pool, u32 min, u32 max)
+{
+	struct kvc_arena *arena = pool->arena;
+	u32 before, after;
+	int r = 0;
+
+	kvc_lock_take(&arena->lock);
+	before = pool->held > pool->min ? pool->held : pool->min;
+	after = pool->held > min ? pool->held : min;
+	if (pool->held > max) {
+		r = -EBUSY;
+	} else if (after > before && after - before > arena->nr - arena->committed) {
+		r = -ENOSPC;
+	} else {
+		arena->committed += after - before;
+		pool->min = min;
+		pool->max = max;
+		kvc_freed(arena);
+	}
+	kvc_lock_drop(&arena->lock);
+	return r;
+}
+
 static int hold(struct kvc_pool *pool)
 {
 	struct kvc_arena *arena = pool->arena;
@@ -59,6 +108,7 @@ static int hold(struct kvc_pool *pool)
 		arena->committed++;
 	}
 	pool->held++;
+	kvc_held_changed(pool);
 	return 0;
 }
 
@@ -66,6 +116,8 @@ static void unhold(struct kvc_pool *pool)
 {
 	if (pool->held-- > pool->min)
 		pool->arena->committed--;
+	kvc_freed(pool->arena);
+	kvc_held_changed(pool);
 }
 
 static void idle_add(struct kvc_slab *slab)
@@ -75,6 +127,7 @@ static void idle_add(struct kvc_slab *slab)
 	kvc_list_add_tail(&slab->idle, &pool->idle[slab->nr_indexed]);
 	pool->idles[slab->nr_indexed / 64] |= 1ull << (slab->nr_indexed % 64);
 	slab->cache->nr_idle++;
+	kvc_hook_idle(pool->data, slab->extent, true);
 }
 
 static void idle_del(struct kvc_slab *slab)
@@ -85,6 +138,7 @@ static void idle_del(struct kvc_slab *slab)
 	if (kvc_list_empty(&pool->idle[slab->nr_indexed]))
 		pool->idles[slab->nr_indexed / 64] &= ~(1ull << (slab->nr_indexed % 64));
 	slab->cache->nr_idle--;
+	kvc_hook_idle(pool->data, slab->extent, false);
 }
 
 /*
@@ -111,6 +165,7 @@ int kvc_account(struct kvc_slab *slab, int holds, int moving, int quarantined, i
 	slab->nr_indexed += indexed;
 	slab->cache->nr_quarantined += quarantined;
 	pool->nr_quarantined += quarantined;
+	slab->cache->nr_moving += moving;
 	pool->nr_moving += moving;
 	if (before && !slab->holds) {
 		unhold(pool);
@@ -155,6 +210,7 @@ static void extent_free(struct kvc_arena *arena, u32 extent)
 	arena->free = extent;
 	arena->nr_free++;
 	arena->nr_backing--;
+	kvc_freed(arena);
 }
 
 /* Give back what kvc_charge() reserved. */
@@ -183,8 +239,10 @@ void kvc_slab_enter(struct kvc_slab *slab)
 	pool->backing--;
 	pool->slabs++;
 	slab->cache->nr_slabs++;
-	slab->holds = 1;
+	slab->holds = 1; /* its owner; of a pinned cache's slab, that it is one */
 	kvc_lock_drop(&arena->lock);
+	kvc_hook_slab_new(pool->id, slab->owner_id, slab->cache->id, slab->cache->page_size,
+			  slab->extent);
 }
 
 /* The epoch moves past every generation that this slab's pages had. */
@@ -233,6 +291,8 @@ bool kvc_slab_dead(struct kvc_slab *slab, struct kvc_pool *to, struct kvc_op *op
 			to->backing++;
 			slab->reuse = true;
 		}
+		kvc_hook_slab_free(slab->pool->id, slab->cache->id, slab->cache->page_size,
+				   slab->extent, 0, 0);
 		detach(slab, op);
 	}
 	kvc_lock_drop(&arena->lock);
@@ -266,6 +326,25 @@ struct kvc_slab *kvc_pick_idle(struct kvc_pool *pool)
 	kvc_lock_take(&pool->arena->lock);
 	slab = pick(pool);
 	kvc_lock_drop(&pool->arena->lock);
+	return slab;
+}
+
+/* The slab on @extent, if it is one of @pool that nobody holds. */
+struct kvc_slab *kvc_pick_extent(struct kvc_pool *pool, u32 extent)
+{
+	struct kvc_arena *arena = pool->arena;
+	struct kvc_slab *slab;
+
+	kvc_lock_take(&arena->lock);
+	slab = arena->extent[extent].slab;
+	if (slab && slab->pool == pool && !slab->going && !slab->holds) {
+		idle_del(slab);
+		slab->going = true;
+		pool->busy++;
+	} else {
+		slab = NULL;
+	}
+	kvc_lock_drop(&arena->lock);
 	return slab;
 }
 
@@ -346,10 +425,13 @@ void kvc_leave(struct kvc_slab *slab, u32 moving, u32 quarantined, struct kvc_op
 
 	kvc_lock_take(&pool->arena->lock);
 	pool->nr_moving -= moving;
+	slab->cache->nr_moving -= moving;
 	pool->nr_quarantined -= quarantined;
 	slab->cache->nr_quarantined -= quarantined;
 	pool->adrift += quarantined;
 	pool->busy--;
+	kvc_hook_slab_free(pool->id, slab->cache->id, slab->cache->page_size, slab->extent, moving,
+			   quarantined);
 	detach(slab, op);
 	kvc_lock_drop(&pool->arena->lock);
 }

@@ -10,6 +10,7 @@ struct walk {
 	char *why;
 	size_t n;
 	bool broken;
+	u32 untold; /* pools */
 	u32 reserved; /* extents whose slab goes for another pool */
 };
 
@@ -34,7 +35,7 @@ static void lock_clients(struct kvc_pool *pool, bool take)
 		if (take)
 			kvc_lock_take_nested(&client->lock);
 		else
-			kvc_lock_drop(&client->lock);
+			kvc_lock_drop_nested(&client->lock);
 	}
 }
 
@@ -46,7 +47,7 @@ static void lock_caches(struct kvc_pool *pool, bool take)
 		if (take)
 			kvc_lock_take_nested(&pool->cache[i]->lock);
 		else
-			kvc_lock_drop(&pool->cache[i]->lock);
+			kvc_lock_drop_nested(&pool->cache[i]->lock);
 	}
 }
 
@@ -55,7 +56,8 @@ static void lock_all(struct kvc_arena *arena)
 	struct kvc_list *l;
 	u32 level;
 
-	kvc_lock_take(&arena->pools);
+	kvc_walk_begin();
+	kvc_lock_take_nested(&arena->pools);
 	for (level = 2; level <= 5; level++) {
 		kvc_list_for(l, &arena->list) {
 			struct kvc_pool *pool = container_of(l, struct kvc_pool, node);
@@ -70,23 +72,24 @@ static void lock_all(struct kvc_arena *arena)
 				kvc_lock_take_nested(&pool->index.lock);
 		}
 	}
-	kvc_lock_take(&arena->lock);
+	kvc_lock_take_nested(&arena->lock);
 }
 
 static void unlock_all(struct kvc_arena *arena)
 {
 	struct kvc_list *l;
 
-	kvc_lock_drop(&arena->lock);
+	kvc_lock_drop_nested(&arena->lock);
 	kvc_list_for(l, &arena->list) {
 		struct kvc_pool *pool = container_of(l, struct kvc_pool, node);
 
-		kvc_lock_drop(&pool->index.lock);
+		kvc_lock_drop_nested(&pool->index.lock);
 		lock_caches(pool, false);
 		lock_clients(pool, false);
-		kvc_lock_drop(&pool->lock);
+		kvc_lock_drop_nested(&pool->lock);
 	}
-	kvc_lock_drop(&arena->pools);
+	kvc_lock_drop_nested(&arena->pools);
+	kvc_walk_end();
 }
 
 /* ---- slabs ---- */
@@ -132,7 +135,7 @@ static void check_page(struct walk *w, struct kvc_slab *slab, u32 i, struct tall
 	}
 	RULE(w, privates == (state == KVC_PRIVATE),
 	     "extent %u page %u: state %u, private to %u clients", x, i, state, privates);
-	RULE(w, !sealing || (sealing == 1 && state == KVC_MOVING),
+	RULE(w, !sealing || (sealing == 1 && state == KVC_SEALING),
 	     "extent %u page %u: state %u, sealed by %u", x, i, state, sealing);
 	RULE(w, refs == (state == KVC_INDEXED ? entry->refs : 0),
 	     "extent %u page %u: state %u, %u references, clients have %llu", x, i, state,
@@ -179,7 +182,7 @@ static void check_owner(struct walk *w, struct kvc_slab *slab)
 		     slab->transit || slab->going ||
 			     on(&slab->bin, &slab->cache->bin[slab->nr_free]),
 		     "extent %u: ownerless, %u free pages, not in its bin", x, slab->nr_free);
-		RULE(w, slab->nr_free < slab->pages || slab->going,
+		RULE(w, slab->nr_free < slab->pages || slab->going || slab->cache->pinned,
 		     "extent %u: ownerless, all pages free, still there", x);
 		return;
 	}
@@ -219,8 +222,11 @@ static void check_slab(struct walk *w, struct kvc_slab *slab, struct tally *all)
 		     on(&slab->quarantine, &pool->quarantine) == !!slab->nr_quarantined,
 	     "extent %u: %u quarantined, counted as %u", x, t.states[KVC_QUARANTINED],
 	     slab->nr_quarantined);
-	holds = !!slab->owner + t.foreign + t.states[KVC_MOVING] + t.states[KVC_QUARANTINED] +
-		!!t.referenced;
+	holds = slab->cache->pinned + !!slab->owner + t.foreign + t.states[KVC_MOVING] +
+		t.states[KVC_SEALING] + t.states[KVC_QUARANTINED] + !!t.referenced;
+	RULE(w,
+	     slab->owner_id == (slab->owner ? kvc_client_id(slab->owner->client) : 0),
+	     "extent %u: the owner's id is another", x);
 	RULE(w, holds == slab->holds || slab->going,
 	     "extent %u: held for %u reasons, counted as %u", x, holds, slab->holds);
 	RULE(w, on(&slab->idle, &pool->idle[slab->nr_indexed]) == (!slab->holds && !slab->going),
@@ -270,8 +276,9 @@ static void check_share(struct walk *w, struct kvc_client *client, struct kvc_sh
 			u32 *records)
 {
 	struct kvc_list *lists[3] = { &share->room, &share->full, &share->guest }, *l;
-	u32 i, privates = 0, nr_free = 0, spares = 0;
+	u32 i, k, privates = 0, nr_free = 0, spares = 0, own = 0;
 	struct kvc_record *record;
+	u64 refs = 0;
 
 	for (i = 0; i < 3; i++) {
 		kvc_list_for(l, lists[i]) {
@@ -284,6 +291,9 @@ static void check_share(struct walk *w, struct kvc_client *client, struct kvc_sh
 			     "client %llu extent %u: in the wrong list",
 			     (unsigned long long)client->serial, record->slab->extent);
 			nr_free += i < 2 ? record->slab->nr_free : 0;
+			own += i < 2;
+			for (k = 0; k < record->pages; k++)
+				refs += record->refs[k] <= KVC_REFS_MAX ? record->refs[k] : 0;
 			RULE(w, i || !spares || record->slab->nr_free == record->slab->pages,
 			     "client %llu extent %u: behind a spare",
 			     (unsigned long long)client->serial, record->slab->extent);
@@ -296,6 +306,10 @@ static void check_share(struct walk *w, struct kvc_client *client, struct kvc_sh
 	     "client %llu: %u private %u free %u spare slabs, counted as %u %u %u",
 	     (unsigned long long)client->serial, privates, nr_free, spares, share->nr_private,
 	     share->nr_free, share->nr_spares);
+	RULE(w, own == share->nr_own && refs == share->nr_refs,
+	     "client %llu: %u own slabs %llu references, counted as %u %llu",
+	     (unsigned long long)client->serial, own, (unsigned long long)refs, share->nr_own,
+	     (unsigned long long)share->nr_refs);
 }
 
 static void check_client(struct walk *w, struct kvc_client *client)
@@ -359,7 +373,7 @@ static void check_pool(struct walk *w, struct kvc_pool *pool, u32 *committed, u3
 	struct kvc_arena *arena = w->arena;
 	struct tally all = { 0 };
 	u32 i, slabs = 0, held = 0, idle[KVC_CACHES_MAX] = { 0 }, in[KVC_CACHES_MAX] = { 0 };
-	u64 leaving = 0, quarantined = 0;
+	u64 leaving = 0, quarantined = 0, moving = 0;
 	struct kvc_slab *slab;
 	struct kvc_list *l;
 
@@ -384,14 +398,17 @@ static void check_pool(struct walk *w, struct kvc_pool *pool, u32 *committed, u3
 		     "cache %u: %u slabs, %u idle, counted as %u, %u", i, in[i], idle[i],
 		     pool->cache[i]->nr_slabs, pool->cache[i]->nr_idle);
 		quarantined += pool->cache[i]->nr_quarantined;
+		moving += pool->cache[i]->nr_moving;
 	}
 	RULE(w, slabs == pool->slabs, "pool: %u slabs, counted as %u", slabs, pool->slabs);
 	RULE(w, held + pool->backing == pool->held,
 	     "pool: %u slabs held, %u backing, counted as %u", held, pool->backing, pool->held);
 	RULE(w, pool->held <= pool->max, "pool: holds %u of at most %u extents", pool->held,
 	     pool->max);
-	RULE(w, all.states[KVC_MOVING] == pool->nr_moving, "pool: %u pages moving, counted as %llu",
-	     all.states[KVC_MOVING], (unsigned long long)pool->nr_moving);
+	all.states[KVC_MOVING] += all.states[KVC_SEALING];
+	RULE(w, all.states[KVC_MOVING] == pool->nr_moving && moving == pool->nr_moving,
+	     "pool: %u pages moving, counted as %llu and %llu", all.states[KVC_MOVING],
+	     (unsigned long long)pool->nr_moving, (unsigned long long)moving);
 	RULE(w,
 	     all.states[KVC_QUARANTINED] == pool->nr_quarantined &&
 		     quarantined == pool->nr_quarantined,
@@ -409,6 +426,28 @@ static void check_pool(struct walk *w, struct kvc_pool *pool, u32 *committed, u3
 	*backing += pool->backing;
 }
 
+static void check_waiters(struct walk *w, struct kvc_pool *pool)
+{
+	struct kvc_client *client;
+	struct kvc_list *l;
+	u32 waits = 0, in_list = 0;
+
+	kvc_list_for(l, &pool->clients) {
+		client = container_of(l, struct kvc_client, node);
+		waits += client->waits;
+		RULE(w, client->tell || !pool->untold, "client %llu: does not know that one waits",
+		     (unsigned long long)client->serial);
+	}
+	kvc_list_for(l, &pool->waiters)
+		in_list++;
+	RULE(w, waits == in_list && pool->untold == (in_list && !pool->told),
+	     "pool: %u clients wait, %u are in the list, told %d untold %d", waits, in_list,
+	     pool->told, pool->untold);
+	RULE(w, pool->pressure == pool->told_pressure || w->arena->attention,
+	     "pool: pressure is %d, and nobody will be told", pool->pressure);
+	w->untold += pool->untold;
+}
+
 static void check_index(struct walk *w, struct kvc_pool *pool)
 {
 	struct kvc_index *index = &pool->index;
@@ -423,11 +462,15 @@ static void check_index(struct walk *w, struct kvc_pool *pool)
 			nr++;
 	RULE(w, nr == index->nr, "pool: %llu entries in the index, counted as %llu",
 	     (unsigned long long)nr, (unsigned long long)index->nr);
+	for (b = 0, nr = 0; b < KVC_CACHES_MAX && pool->cache[b]; b++)
+		nr += pool->cache[b]->nr_indexed;
+	RULE(w, nr == index->nr, "pool: caches have %llu entries in the index, of %llu",
+	     (unsigned long long)nr, (unsigned long long)index->nr);
 }
 
 int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 {
-	struct walk w = { arena, why, n, false, 0 };
+	struct walk w = { .arena = arena, .why = why, .n = n };
 	u32 i, states[3] = { 0 }, committed = 0, backing = 0, in_list = 0;
 	struct kvc_list *l;
 
@@ -436,6 +479,7 @@ int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 		if (w.broken)
 			break;
 		check_pool(&w, container_of(l, struct kvc_pool, node), &committed, &backing);
+		check_waiters(&w, container_of(l, struct kvc_pool, node));
 		check_index(&w, container_of(l, struct kvc_pool, node));
 	}
 	for (i = 0; i < arena->nr; i++) {
@@ -456,6 +500,8 @@ int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 	RULE(&w, committed == arena->committed && committed <= arena->nr,
 	     "arena: %u extents committed, counted as %u, of %u", committed, arena->committed,
 	     arena->nr);
+	RULE(&w, w.untold == arena->untold, "arena: %u pools untold, counted as %u", w.untold,
+	     arena->untold);
 	unlock_all(arena);
 	return w.broken ? -EUCLEAN : 0;
 }

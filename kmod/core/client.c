@@ -52,8 +52,10 @@ void kvc_own(struct kvc_client *client, struct kvc_record *record)
 	struct kvc_share *share = &client->share[record->cache];
 
 	slab->owner = record;
+	kvc_write(slab->owner_id, kvc_client_id(client));
 	slab->last = client->serial;
 	record->owner = true;
+	share->nr_own++;
 	share->nr_free += slab->nr_free;
 	share->nr_spares += slab->nr_free == slab->pages;
 	kvc_list_unlink(&record->node);
@@ -91,11 +93,10 @@ void kvc_settle(struct kvc_client *client, struct kvc_record *record, struct kvc
 	cache = slab->cache;
 	if (kvc_keep_spare(share, record))
 		return;
-	record->owner = false;
 	share->nr_free -= slab->nr_free;
 	kvc_lock_take(&cache->lock);
-	slab->owner = NULL;
-	if (slab->nr_free == slab->pages) {
+	kvc_disown(share, record);
+	if (slab->nr_free == slab->pages && !cache->pinned) {
 		kvc_slab_dead(slab, NULL, op);
 	} else {
 		kvc_bin_add(slab);
@@ -152,11 +153,17 @@ int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
 		share = &client->share[i];
 		share->pages = pool->cache[i]->pages;
 		share->spares_max = KVC_SPARE_PAGES / share->pages + 1;
+		share->page_size = pool->cache[i]->page_size;
+		share->pinned = pool->cache[i]->pinned;
 	}
 	client->serial = ++pool->serial;
+	if (!kvc_client_id(client))
+		client->serial = ++pool->serial;
+	client->tell = pool->untold;
 	kvc_list_add_tail(&client->node, &pool->clients);
 	pool->nr_clients++;
 	*out = client;
+	kvc_hook_client(pool->id, kvc_client_id(client), true, 0, 0);
 out:
 	kvc_lock_drop(&pool->lock);
 	return r;
@@ -176,6 +183,11 @@ static void exit_refs(struct kvc_record *record)
 		if (!record->refs[i] || record->refs[i] > KVC_REFS_MAX)
 			continue;
 		kvc_unref(&record->slab->entry[i], record->refs[i], &cached);
+		record->client->share[record->cache].nr_refs -= record->refs[i];
+		kvc_hook_page_free(record->slab->pool->id, kvc_client_id(record->client),
+				   record->cache, record->slab->cache->page_size,
+				   kvc_page_handle(record->slab, i), KVC_LEFT_REFERENCE,
+				   record->slab->entry[i].refs);
 		record->refs[i] = 0;
 	}
 	kvc_cache_entries(&cached, ++index->stamp);
@@ -203,12 +215,14 @@ static bool exit_record(struct kvc_client *client, struct kvc_record *record, st
 		record->nr_private--;
 		share->nr_private--;
 		share->frees++;
+		kvc_hook_page_free(slab->pool->id, kvc_client_id(client), record->cache,
+				   share->page_size, kvc_page_handle(slab, i), KVC_LEFT_PRIVATE, 0);
 		kvc_page_leave(slab, i);
 		if (record->owner) {
 			kvc_ring_put(slab, i);
 			share->nr_free++;
 		} else {
-			slab->page[i].state = KVC_MOVING;
+			kvc_write(slab->page[i].state, KVC_MOVING);
 			kvc_zap_page(op, slab, i, KVC_ZAP_FREE, KVC_ZAPS);
 			kvc_account(slab, 0, 1, 0, 0);
 		}
@@ -237,6 +251,14 @@ static bool nothing_left(const struct kvc_share *share)
 	       kvc_list_empty(&share->guest);
 }
 
+static void hook_exit(struct kvc_client *client)
+{
+	struct kvc_client_stat stat;
+
+	kvc_client_stat(client, &stat);
+	kvc_hook_client(client->pool->id, stat.id, false, stat.private_pages, stat.references);
+}
+
 int kvc_client_exit(struct kvc_client *client, struct kvc_op *op)
 {
 	struct kvc_pool *pool = client->pool;
@@ -247,7 +269,10 @@ int kvc_client_exit(struct kvc_client *client, struct kvc_op *op)
 		kvc_collect(pool, NULL, NULL, op);
 	if (op->phase == KVC_PHASE_END)
 		return kvc_op_end(pool, op, op->result);
+	if (op->phase == KVC_PHASE_NEW)
+		hook_exit(client);
 	op->phase = KVC_PHASE_WORK;
+	op->flags |= KVC_OP_FREED;
 	for (i = 0; i < KVC_CACHES_MAX && go_on; i++) {
 		do {
 			kvc_lock_take(&client->lock);
@@ -260,6 +285,7 @@ int kvc_client_exit(struct kvc_client *client, struct kvc_op *op)
 		kvc_more(op);
 		return KVC_MORE;
 	}
+	kvc_wait_end(client, op);
 	kvc_lock_take(&pool->lock);
 	kvc_list_unlink(&client->node);
 	pool->nr_clients--;

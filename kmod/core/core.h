@@ -29,7 +29,8 @@
  * the state and generation of every page that is free; the state of pages that are private to it
  *   4. cache->lock    the ownerless slabs: ring, state and generation of free pages, lists. A
  * slab's owner changes under 3 (of the owner) and 4
- *   5. pool->index    index, references, state of sealed and cached pages, eviction lists
+ *   5. pool->index    index, references, state of sealed and cached pages, eviction lists; before it,
+ * in the second half of SEAL alone, pool->sealing: one batch enters the index at a time
  *   6. arena->lock    state and epoch of extents; what is held; quotas; slabs that nobody holds
  *
  * There is no lock of a slab: a slab's ring is guarded by its owner's lock, or by its cache's if it
@@ -80,6 +81,7 @@
 #define KVC_CLASSES 8u /* of eviction; a higher one stays longer */
 #define KVC_HASH_SIZE 32u /* bytes */
 #define KVC_ALIGN 64u /* bytes, of all memory given to the core */
+#define KVC_WAKES 8 /* in an op */
 #define KVC_SPARE_PAGES \
 	16u /* a client keeps empty slabs for so many pages of a cache, and one more */
 
@@ -161,6 +163,7 @@ struct kvc_zap {
 	u32 extent;
 	u32 page_size; /* bytes */
 	u8 why;
+	bool waived; /* a pinned cache's: whether frames are in use does not matter, don't look */
 	u64 pages[KVC_PAGES_MAX / 64];
 	u64 pinned[KVC_PAGES_MAX / 64]; /* 0 when the call returns */
 };
@@ -184,6 +187,8 @@ struct kvc_table {
 struct kvc_op {
 	/* for the caller, after KVC_MORE */
 	u32 nr_needs, nr_zaps, nr_releases;
+	/* for the caller, when the call has ended: entries of wake */
+	u32 nr_wakes;
 	/* the core's */
 	u32 phase;
 	u32 done; /* of a batch */
@@ -195,10 +200,13 @@ struct kvc_op {
 	struct kvc_slab *dead; /* slabs on their way out */
 	struct kvc_table *tables; /* for the caller to free */
 	struct kvc_table *stash; /* records supplied and not used yet */
+	struct kvc_slab *made; /* for a pinned cache, until all are there */
+	struct kvc_client *waiter; /* whose ALLOC failed */
 	u32 cursor;
 	u32 nr_stash;
 	u32 back; /* pages that came back to their slabs */
 	/* not initialised */
+	u32 wake[KVC_WAKES]; /* ids of pools in which some client has a new event: wake who polls */
 	u32 slots[KVC_RELEASES]; /* extents reserved for this call, without memory */
 	struct kvc_need need[KVC_NEEDS];
 	struct kvc_release release[KVC_RELEASES];
@@ -210,7 +218,20 @@ static inline void kvc_op_init(struct kvc_op *op)
 	/* In two, for plain stores: for the whole, compilers take a string instruction that costs 7
 	 * ns. */
 	memset(op, 0, offsetof(struct kvc_op, dead));
-	memset(&op->dead, 0, offsetof(struct kvc_op, slots) - offsetof(struct kvc_op, dead));
+	memset(&op->dead, 0, offsetof(struct kvc_op, wake) - offsetof(struct kvc_op, dead));
+}
+
+/*
+ * For who may not sleep: ALLOC, FREE and LOOKUP then end at their first call, or give -EAGAIN and
+ * have changed nothing (but the order of eviction, where LOOKUP had found pages already). The other
+ * calls have no use for it; GET never needs anything, SEAL always does.
+ */
+#define KVC_OP_NOWAIT (1u << 31)
+
+static inline void kvc_op_init_nowait(struct kvc_op *op)
+{
+	kvc_op_init(op);
+	op->flags = KVC_OP_NOWAIT;
 }
 
 /* The next table that the caller is to free, or NULL. Its memory is as it came through a need (or
@@ -236,6 +257,10 @@ struct kvc_pool_params {
 	u32 min; /* extents, set aside now */
 	u32 max; /* extents; at most what the arena has */
 	u64 secret[2]; /* random: places hashes in the index */
+	/* watermarks, extents held: pressure begins above high and ends at low; high 0: never */
+	u32 low, high;
+	u32 id; /* as wakes and hooks say it */
+	void *data; /* the caller's, for hooks */
 };
 
 size_t kvc_pool_size(void);
@@ -247,6 +272,10 @@ int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_para
  * pool's own may be freed. */
 int kvc_pool_exit(struct kvc_pool *pool, struct kvc_op *op);
 
+/* Change min, max, low and high; the rest of @params is not looked at. -EINVAL as above, or low >
+ * high; -EBUSY: more than max is held; -ENOSPC: the arena cannot guarantee min. */
+int kvc_pool_set(struct kvc_pool *pool, const struct kvc_pool_params *params, struct kvc_op *op);
+
 /* The cache's id, or -ENOENT. */
 int kvc_cache_find(struct kvc_pool *pool, u32 page_size);
 /* 0 for a page_size that is not a multiple of the frame or exceeds the extent. */
@@ -254,6 +283,15 @@ size_t kvc_cache_size(u32 page_size);
 /* The new cache's id; @mem then belongs to the pool. -EEXIST: somebody was faster; -ENOSPC:
  * KVC_CACHES_MAX reached; -EINVAL. */
 int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size);
+/*
+ * The same for a *pinned* cache: memory that a device registers. Its slabs are made by
+ * kvc_cache_fill() and by nothing else, and stay until the pool ends. Frames in use are expected
+ * there: pages are never quarantined, seals never -EBUSY.
+ */
+int kvc_cache_add_pinned(struct kvc_pool *pool, void *mem, u32 page_size);
+/* Make slabs until pinned cache @id has @slabs; 0. All or none. -EINVAL: no such cache, or not
+ * pinned; -EDQUOT, -ENOSPC, -ENOMEM. */
+int kvc_cache_fill(struct kvc_pool *pool, u32 id, u32 slabs, struct kvc_op *op);
 /* Pages a slab of cache @id, or -EINVAL; @page_size may be NULL. */
 int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size);
 
@@ -319,6 +357,12 @@ int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SI
 /* Release up to @n slabs that nobody holds, those that cost the fewest cached pages first; how
  * many. */
 int kvc_reclaim(struct kvc_pool *pool, u32 n, struct kvc_op *op);
+/* Release the slab on @extent, if nobody holds it, or a client only keeps it as a spare: 0, or
+ * -EBUSY. No needs, no zaps, one release at most. */
+int kvc_reclaim_extent(struct kvc_pool *pool, u32 extent, struct kvc_op *op);
+/* Extents that clients only keep as spares, up to @n of them; how many are in @extents. They may be
+ * in use again by the time that the caller looks. */
+u32 kvc_spares(struct kvc_pool *pool, u32 *extents, u32 n);
 /* Look at all quarantined pages of the pool again; how many became free. ALLOC does so itself
  * before it fails. */
 int kvc_unquarantine(struct kvc_pool *pool, struct kvc_op *op);
@@ -332,6 +376,41 @@ struct kvc_where {
 
 /* Where a page is that the client holds. -ESTALE, -EBADF; also -EBADF while the page is moving. */
 int kvc_where(struct kvc_client *client, u64 page, struct kvc_where *where);
+
+struct kvc_at {
+	u32 offset; /* bytes in the extent */
+	u32 size; /* bytes */
+	u32 index; /* in the slab */
+	bool writable; /* private to the client */
+	bool readable; /* not moving: whatever it is, its bytes are this pool's */
+	bool sealing; /* moving because it is being sealed: a reader may wait for that */
+};
+
+/*
+ * For a fault: what is at byte @offset of @extent, as @client (or, where that is NULL, anyone) sees
+ * it. -ENXIO: no page of this pool. The answer is that of a moment. To make it last, the caller has
+ * a lock for each extent, takes it shared around this call and what it does with the answer, and
+ * exclusive around each zap and release of that extent, and around putting memory behind it. Pages
+ * are moving before the first half of a call returns and until its second begins. So what a fault
+ * maps because it came before, the zap takes away; what comes after the zap finds the page moving,
+ * until it is decided who may see it.
+ */
+int kvc_page_at(struct kvc_pool *pool, struct kvc_client *client, u32 extent, u32 offset,
+		struct kvc_at *at);
+
+/* ---- events ---- */
+
+/*
+ * A client whose ALLOC failed with -ENOSPC or -EDQUOT waits, until it allocates or ends. When pages
+ * or extents become free, the pool's first waiter is told: ROOM. The next one is told when that one
+ * has allocated, or ended. Whoever makes a call that brings events finds the pools in op.wake.
+ */
+#define KVC_EVENT_ROOM (1u << 0)
+#define KVC_EVENT_PRESSURE (1u << 1) /* held rose above the high watermark */
+#define KVC_EVENT_RELIEF (1u << 2) /* and came back to the low one; of these two, the later one */
+
+/* The client's events; @clear: and forget them. */
+u32 kvc_events(struct kvc_client *client, bool clear);
 
 /* ---- counts ---- */
 
@@ -347,10 +426,49 @@ struct kvc_stat {
 	u64 allocs, frees, seals, seal_duplicates, lookups, lookup_asked, lookup_hits, evictions,
 		takeovers;
 	u64 adrift; /* quarantined pages whose extent left the pool */
+	u64 failed; /* ALLOCs that ended with -ENOSPC, -EDQUOT or -ENOMEM */
+	u64 low, high; /* extents */
+	u64 rises; /* times that pressure began */
+	bool pressure;
 };
 
 /* Each part is exact at some moment of the call. */
 void kvc_stat(struct kvc_pool *pool, struct kvc_stat *stat);
+
+struct kvc_cache_stat {
+	u32 page_size; /* bytes */
+	u32 pages; /* a slab */
+	bool pinned;
+	u64 slabs;
+	u64 free, private_pages, moving, sealed, cached, quarantined; /* pages */
+};
+
+/* -EINVAL: no such cache. Ids run from 0 without a gap. */
+int kvc_cache_stat(struct kvc_pool *pool, u32 id, struct kvc_cache_stat *stat);
+
+struct kvc_client_stat {
+	u32 id; /* of the clients of a pool that are open, no two have the same; not 0 */
+	u64 private_pages;
+	u64 references; /* to sealed pages */
+	u64 slabs; /* that it owns */
+	u64 held_bytes; /* of its private pages */
+};
+
+u32 kvc_client_id(const struct kvc_client *client);
+void kvc_client_stat(struct kvc_client *client, struct kvc_client_stat *stat);
+/* All clients of a pool; returns how many there are, writes as many as fit. */
+u32 kvc_clients(struct kvc_pool *pool, struct kvc_client_stat *stats, u32 n);
+
+struct kvc_slab_stat {
+	u32 extent;
+	u32 owner; /* id of the client that allocates from it; 0: nobody */
+	u32 cache, pages;
+	u32 free, private_pages, moving, sealed, cached, quarantined;
+};
+
+/* Slabs of the pool, in the order of their extents, from extent *@from on; how many were written,
+ * at most @n. *@from becomes where to go on; 0: that was all. */
+u32 kvc_slabs(struct kvc_pool *pool, u32 *from, struct kvc_slab_stat *slabs, u32 n);
 
 /*
  * The debug walk: checks the rules over all pools of the arena, all locks held (so every other call

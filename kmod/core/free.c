@@ -90,6 +90,10 @@ static void leave_sealed(struct kvc_client *client, const u64 *pages, u32 n)
 			continue;
 		kvc_unref(&record->slab->entry[i], 1, &cached);
 		client->share[record->cache].frees++;
+		client->share[record->cache].nr_refs--;
+		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
+				   record->slab->cache->page_size, pages[k], KVC_LEFT_REFERENCE,
+				   record->slab->entry[i].refs);
 	}
 	kvc_cache_entries(&cached, ++index->stamp);
 	kvc_lock_drop(&index->lock);
@@ -115,8 +119,10 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 		if (unlikely(record->refs[i] != KVC_HELD_LEAVING))
 			continue;
 		record->refs[i] = 0;
+		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
+				   share->page_size, pages[*k], KVC_LEFT_PRIVATE, 0);
 		kvc_page_leave(slab, i);
-		slab->page[i].state = KVC_FREE;
+		kvc_write(slab->page[i].state, KVC_FREE);
 		slab->page[tail].ring = i;
 		if (++tail == size)
 			tail = 0;
@@ -186,7 +192,9 @@ static void leave_others(struct kvc_client *client, const u64 *pages, u32 n, str
 			return;
 		share = &client->share[record->cache];
 		record->refs[i] = 0;
-		record->slab->page[i].state = KVC_MOVING;
+		kvc_write(record->slab->page[i].state, KVC_MOVING);
+		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
+				   share->page_size, pages[op->cursor], KVC_LEFT_PRIVATE, 0);
 		kvc_page_leave(record->slab, i);
 		kvc_account(record->slab, 0, 1, 0, 0);
 		record->nr_private--;
@@ -208,9 +216,37 @@ static int free_rest(struct kvc_client *client, const u64 *pages, u32 n, struct 
 	return kvc_op_end(client->pool, op, op->result);
 }
 
+/*
+ * [3] held, the batch marked. Whether leaving asks the caller for nothing: no page lies in another
+ * client's slab, and no more slabs become empty than may stay as spares.
+ */
+static bool leaves_at_once(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_record *record;
+	struct kvc_share *share;
+	u32 k, whole = 0;
+
+	for (k = 0; k < n; k++)
+		kvc_record_of(client, pages[k])->nr_leaving = 0;
+	for (k = 0; k < n; k++) {
+		record = kvc_record_of(client, pages[k]);
+		if (record->refs[kvc_handle_index(pages[k])] != KVC_HELD_LEAVING)
+			continue;
+		if (!record->owner)
+			return false;
+		if (++record->nr_leaving < record->nr_private || record->nr_sealing ||
+		    record->nr_leaving + record->slab->nr_free < record->pages)
+			continue;
+		share = &client->share[record->cache];
+		if (!share->pinned && share->nr_spares + ++whole > share->spares_max)
+			return false;
+	}
+	return true;
+}
+
 int kvc_free(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *op)
 {
-	bool others;
+	bool others, tell;
 	int r;
 
 	if (unlikely(op->phase)) {
@@ -227,12 +263,24 @@ int kvc_free(struct kvc_client *client, const u64 *pages, u32 n, struct kvc_op *
 		kvc_lock_drop(&client->lock);
 		return r;
 	}
+	if (unlikely(op->flags & KVC_OP_NOWAIT) && !leaves_at_once(client, pages, n)) {
+		unmark(client, pages, n);
+		kvc_lock_drop(&client->lock);
+		return -EAGAIN;
+	}
 	if (r)
 		leave_sealed(client, pages, n);
 	others = leave_own(client, pages, n, op);
+	tell = client->tell;
 	kvc_lock_drop(&client->lock);
-	if (likely(!others && !op->dead))
+	if (likely(!others && !op->dead)) {
+		if (unlikely(tell))
+			kvc_tell_freed(client, op);
+		else if (unlikely(kvc_read(client->arena->attention)))
+			kvc_tell(client->pool, op);
 		return 0;
+	}
+	op->flags |= KVC_OP_FREED;
 	op->phase = KVC_PHASE_WORK;
 	op->cursor = others ? 0 : n;
 	return free_rest(client, pages, n, op);
@@ -261,6 +309,8 @@ int kvc_undo(struct kvc_client *client, u64 *pages, struct kvc_op *op)
 		op->done = n;
 		op->cursor = 0;
 		op->phase = KVC_PHASE_UNDO;
+		if (n)
+			op->flags |= KVC_OP_FREED;
 		leave_own(client, pages, n, op);
 		kvc_lock_drop(&client->lock);
 	}
@@ -295,11 +345,52 @@ int kvc_get(struct kvc_client *client, const u64 *pages, u32 n)
 			record->slab->entry[kvc_handle_index(pages[k])].refs--;
 		}
 	kvc_lock_drop(&index->lock);
-	for (k = 0; k < n && !r; k++)
+	for (k = 0; k < n && !r; k++) {
 		++*held(client, pages[k], &record);
+		client->share[record->cache].nr_refs++;
+	}
 out:
 	kvc_lock_drop(&client->lock);
 	return r;
+}
+
+int kvc_page_at(struct kvc_pool *pool, struct kvc_client *client, u32 extent, u32 offset,
+		struct kvc_at *at)
+{
+	struct kvc_arena *arena = pool->arena;
+	struct kvc_record *record;
+	struct kvc_slab *slab;
+	u32 state = KVC_STATES;
+
+	if (extent >= arena->nr || offset >= KVC_EXTENT_SIZE)
+		return -ENXIO;
+	kvc_lock_take(&arena->lock);
+	slab = arena->extent[extent].slab;
+	if (slab && slab->pool == pool && !slab->going) {
+		at->size = slab->cache->page_size;
+		at->index = offset / at->size;
+		at->offset = at->index * at->size;
+		if (at->index < slab->pages)
+			state = kvc_read(slab->page[at->index].state);
+	}
+	kvc_lock_drop(&arena->lock);
+	if (state == KVC_STATES)
+		return -ENXIO;
+	at->readable = state != KVC_MOVING && state != KVC_SEALING;
+	at->sealing = state == KVC_SEALING;
+	at->writable = false;
+	if (!client || state != KVC_PRIVATE)
+		return 0;
+	/* Another slab may be there by now: then the caller has no lock, and gets what it asked for
+	 * anyway. */
+	kvc_lock_take(&client->lock);
+	record = client->map[extent];
+	if (record && at->index < record->pages) {
+		at->writable = record->refs[at->index] == KVC_HELD_PRIVATE;
+		at->sealing = record->refs[at->index] == KVC_HELD_SEALING;
+	}
+	kvc_lock_drop(&client->lock);
+	return 0;
 }
 
 int kvc_where(struct kvc_client *client, u64 page, struct kvc_where *where)

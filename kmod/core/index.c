@@ -63,6 +63,7 @@ void kvc_insert(struct kvc_index *index, struct kvc_entry *entry)
 	entry->next = *at;
 	*at = entry;
 	index->nr++;
+	entry->slab->cache->nr_indexed++;
 }
 
 void kvc_remove(struct kvc_index *index, struct kvc_entry *entry)
@@ -73,6 +74,7 @@ void kvc_remove(struct kvc_index *index, struct kvc_entry *entry)
 		at = &(*at)->next;
 	*at = entry->next;
 	index->nr--;
+	entry->slab->cache->nr_indexed--;
 }
 
 /* One more reference. -EDQUOT, -ENOSPC, -EBUSY: its slab may not be held; -EOVERFLOW. */
@@ -172,15 +174,20 @@ void kvc_cache_entries(struct kvc_list *cached, u64 stamp)
 
 /* A cached page leaves the index and is moving; its slab's holds and counts are the caller's to
  * keep. */
-void kvc_evict_entry(struct kvc_entry *entry)
+void kvc_evict_entry(struct kvc_entry *entry, enum kvc_hook_evict why)
 {
 	struct kvc_slab *slab = entry->slab;
+
+	kvc_hook_evict(slab->pool->id, slab->cache->id, slab->cache->page_size,
+		       kvc_page_handle(slab, entry->index), why, kvc_tag(entry->hash), entry->depth,
+		       entry->class, slab->pool->index.stamp - entry->stamp);
+	(void)why;
 
 	kvc_remove(&slab->pool->index, entry);
 	kvc_list_del(&entry->node);
 	slab->cache->nr_cached--;
 	slab->pool->index.evictions++;
-	slab->page[entry->index].state = KVC_MOVING;
+	kvc_write(slab->page[entry->index].state, KVC_MOVING);
 	kvc_page_leave(slab, entry->index);
 }
 

@@ -22,6 +22,7 @@ static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, st
 	record = kvc_record_get(client, entry->slab, op);
 	if (!record->refs[entry->index]++)
 		record->nr_refd++;
+	client->share[id].nr_refs++;
 	*page = kvc_page_handle(entry->slab, entry->index);
 	return 0;
 }
@@ -53,6 +54,32 @@ static int look_on(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HAS
 	return r;
 }
 
+/* [3] held. A LOOKUP that may not ask for a record gives back what it had. */
+static void look_back(struct kvc_client *client, u32 id, u32 n, const u64 *pages, struct kvc_op *op)
+{
+	struct kvc_index *index = &client->pool->index;
+	struct kvc_record *record;
+	struct kvc_list cached;
+	u32 i, k;
+
+	kvc_lock_take(&index->lock);
+	kvc_list_init(&cached);
+	for (k = 0; k < op->done; k++) {
+		record = kvc_record_of(client, pages[k]);
+		i = kvc_handle_index(pages[k]);
+		kvc_unref(&record->slab->entry[i], 1, &cached);
+		client->share[id].nr_refs--;
+		/* It was there before, so it stays. */
+		if (!--record->refs[i])
+			record->nr_refd--;
+	}
+	kvc_cache_entries(&cached, ++index->stamp);
+	index->hits -= op->done;
+	index->lookups--;
+	index->asked -= n;
+	kvc_lock_drop(&index->lock);
+}
+
 int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n,
 	       u64 *pages, struct kvc_op *op)
 {
@@ -71,16 +98,22 @@ int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SI
 		kvc_lock_take(&client->lock);
 		a_slab = client->share[id].pages;
 		r = a_slab ? look_on(client, id, hashes, n, pages, op) : -EINVAL;
+		if (op->flags & KVC_OP_NOWAIT && r < 0 && r != -EINVAL && r != -ENOENT) {
+			look_back(client, id, n, pages, op);
+			r = -EAGAIN;
+		}
 		kvc_lock_drop(&client->lock);
 		/* At a limit, whatever is held only as a spare goes first. */
 	} while ((r == -EDQUOT || r == -ENOSPC) &&
 		 kvc_take_spare(pool, KVC_NONE, r == -ENOSPC, false, op));
-	if (r == -EINVAL)
+	if (r == -EINVAL || r == -EAGAIN)
 		return r;
 	if (r == -ENOMEM && !(op->flags & KVC_OP_NOTABLE)) {
 		kvc_stash_fill(op, a_slab, (n - op->done + a_slab - 1) / a_slab);
 		kvc_more(op);
 		return KVC_MORE;
 	}
+	kvc_hook_lookup(pool->id, kvc_client_id(client), id, n, op->done,
+			op->done < n ? kvc_tag(hashes[op->done]) : 0);
 	return kvc_op_end(pool, op, op->done);
 }

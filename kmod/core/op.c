@@ -57,6 +57,7 @@ struct kvc_zap *kvc_zap_page(struct kvc_op *op, struct kvc_slab *slab, u32 index
 		zap->extent = slab->extent;
 		zap->page_size = slab->cache->page_size;
 		zap->why = why;
+		zap->waived = slab->cache->pinned;
 		memset(zap->pages, 0, sizeof(zap->pages));
 		memset(zap->pinned, 0, sizeof(zap->pinned));
 	}
@@ -82,14 +83,14 @@ bool kvc_more(struct kvc_op *op)
 	return op->nr_needs || op->nr_zaps || op->nr_releases;
 }
 
-static void collect_slab(struct kvc_client *client, struct kvc_need *need, struct kvc_op *op)
+static void collect_slab(struct kvc_pool *pool, struct kvc_client *client, struct kvc_need *need,
+			 struct kvc_op *op)
 {
-	struct kvc_pool *pool = client->pool;
 	struct kvc_record *record;
 	struct kvc_slab *slab;
 	u32 i;
 
-	if (!need->mem[0] || !need->mem[1]) {
+	if (!need->mem[0] || (need->size[1] && !need->mem[1])) {
 		for (i = 0; i < 2; i++)
 			if (need->mem[i])
 				kvc_table_free(op, need->mem[i]);
@@ -98,6 +99,12 @@ static void collect_slab(struct kvc_client *client, struct kvc_need *need, struc
 		return;
 	}
 	slab = kvc_slab_init(need->mem[0], pool, pool->cache[need->use], need->extent);
+	if (!client) { /* a pinned cache's */
+		slab->dead = op->made;
+		op->made = slab;
+		op->done++;
+		return;
+	}
 	kvc_table_stash(op, need->mem[1]);
 	kvc_lock_take(&client->lock);
 	record = kvc_record_get(client, slab, op);
@@ -133,8 +140,10 @@ static void collect_pages_back(struct kvc_zap *zap, struct kvc_op *op)
 	kvc_lock_take(&pool->lock);
 	for (w = 0; w < KVC_PAGES_MAX / 64; w++) {
 		for (bits = zap->pages[w]; bits; bits &= bits - 1) {
-			if (!(zap->pinned[w] >> kvc_ffs64(bits) & 1))
+			if (!(zap->pinned[w] >> kvc_ffs64(bits) & 1)) {
 				op->back++;
+				op->flags |= KVC_OP_FREED;
+			}
 			kvc_page_back(zap->slab, w * 64 + kvc_ffs64(bits),
 				      zap->pinned[w] >> kvc_ffs64(bits) & 1, op);
 		}
@@ -147,6 +156,8 @@ static void collect_zap(struct kvc_client *client, u64 *pages, struct kvc_zap *z
 {
 	u32 w;
 
+	if (zap->waived)
+		memset(zap->pinned, 0, sizeof(zap->pinned));
 	switch (zap->why) {
 	case KVC_ZAP_SEAL:
 		for (w = 0; w < KVC_PAGES_MAX / 64; w++)
@@ -173,7 +184,7 @@ void kvc_collect(struct kvc_pool *pool, struct kvc_client *client, u64 *pages, s
 	op->nr_releases = 0;
 	for (i = 0; i < op->nr_needs; i++) {
 		if (op->need[i].kind == KVC_NEED_SLAB)
-			collect_slab(client, &op->need[i], op);
+			collect_slab(pool, client, &op->need[i], op);
 		else
 			collect_table(pool, &op->need[i], op);
 	}
@@ -197,5 +208,8 @@ int kvc_op_end(struct kvc_pool *pool, struct kvc_op *op, int result)
 	op->nr_stash = 0;
 	op->result = result;
 	op->phase = KVC_PHASE_END;
-	return kvc_more(op) ? KVC_MORE : result;
+	if (kvc_more(op))
+		return KVC_MORE;
+	kvc_tell(pool, op);
+	return result;
 }

@@ -7,6 +7,12 @@ size_t kvc_pool_size(void)
 	return sizeof(struct kvc_pool);
 }
 
+static bool good_limits(const struct kvc_arena *arena, const struct kvc_pool_params *params)
+{
+	return params->min <= params->max && params->max <= arena->nr && params->max &&
+	       params->low <= params->high;
+}
+
 int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_params *params,
 		  struct kvc_pool **out)
 {
@@ -15,14 +21,20 @@ int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_para
 	u32 i;
 	int r = 0;
 
-	if (params->min > params->max || params->max > arena->nr || !params->max)
+	if (!good_limits(arena, params))
 		return -EINVAL;
 	kvc_lock_init(&pool->lock);
+	kvc_lock_init(&pool->sealing);
 	kvc_list_init(&pool->clients);
 	kvc_list_init(&pool->quarantine);
+	kvc_list_init(&pool->waiters);
 	pool->arena = arena;
+	pool->id = params->id;
+	pool->data = params->data;
 	pool->min = params->min;
 	pool->max = params->max;
+	pool->low = params->low;
+	pool->high = params->high;
 	for (i = 0; i <= KVC_PAGES_MAX; i++)
 		kvc_list_init(&pool->idle[i]);
 	kvc_lock_init(&index->lock);
@@ -37,6 +49,8 @@ int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_para
 		r = -ENOSPC;
 	else
 		arena->committed += params->min;
+	if (!r)
+		kvc_held_changed(pool);
 	kvc_lock_drop(&arena->lock);
 	if (!r)
 		kvc_list_add_tail(&pool->node, &arena->list);
@@ -56,9 +70,27 @@ static bool exit_slabs(struct kvc_pool *pool, struct kvc_op *op)
 		slab = kvc_pick_any(pool, &op->cursor);
 		if (!slab)
 			break;
-		kvc_strip(slab, op);
+		kvc_strip(slab, KVC_EVICT_END, op);
 	}
 	return kvc_more(op);
+}
+
+int kvc_pool_set(struct kvc_pool *pool, const struct kvc_pool_params *params, struct kvc_op *op)
+{
+	int r;
+
+	if (!good_limits(pool->arena, params))
+		return -EINVAL;
+	r = kvc_limit(pool, params->min, params->max);
+	if (r)
+		return r;
+	kvc_lock_take(&pool->arena->lock);
+	pool->low = params->low;
+	pool->high = params->high;
+	kvc_held_changed(pool);
+	kvc_lock_drop(&pool->arena->lock);
+	kvc_tell(pool, op);
+	return 0;
 }
 
 int kvc_pool_exit(struct kvc_pool *pool, struct kvc_op *op)
@@ -85,8 +117,10 @@ int kvc_pool_exit(struct kvc_pool *pool, struct kvc_op *op)
 	kvc_lock_take(&arena->pools);
 	kvc_lock_take(&arena->lock);
 	busy = pool->busy || pool->slabs;
-	if (!busy)
+	if (!busy) {
 		arena->committed -= pool->min;
+		kvc_freed(arena);
+	}
 	kvc_lock_drop(&arena->lock);
 	if (!busy)
 		kvc_list_unlink(&pool->node);
@@ -100,6 +134,7 @@ int kvc_pool_exit(struct kvc_pool *pool, struct kvc_op *op)
 		kvc_table_free(op, index->old);
 	if (index->table != index->first)
 		kvc_table_free(op, index->table);
+	kvc_tell(pool, op);
 	return 0;
 }
 
@@ -124,7 +159,7 @@ size_t kvc_cache_size(u32 page_size)
 	       (KVC_EXTENT_SIZE / page_size + 1) * sizeof(struct kvc_list);
 }
 
-int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
+static int cache_add(struct kvc_pool *pool, void *mem, u32 page_size, bool pinned)
 {
 	struct kvc_cache *cache = mem;
 	struct kvc_client *client;
@@ -136,6 +171,7 @@ int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
 	kvc_lock_init(&cache->lock);
 	cache->page_size = page_size;
 	cache->pages = KVC_EXTENT_SIZE / page_size;
+	cache->pinned = pinned;
 	for (i = 0; i <= cache->pages; i++)
 		kvc_list_init(&cache->bin[i]);
 	for (i = 0; i < KVC_CLASSES; i++)
@@ -158,6 +194,8 @@ int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
 		client = container_of(l, struct kvc_client, node);
 		kvc_lock_take(&client->lock);
 		client->share[id].spares_max = KVC_SPARE_PAGES / cache->pages + 1;
+		client->share[id].page_size = page_size;
+		client->share[id].pinned = pinned;
 		client->share[id].pages = cache->pages;
 		kvc_lock_drop(&client->lock);
 	}
@@ -165,15 +203,32 @@ int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
 	return id;
 }
 
-int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size)
+int kvc_cache_add(struct kvc_pool *pool, void *mem, u32 page_size)
+{
+	return cache_add(pool, mem, page_size, false);
+}
+
+int kvc_cache_add_pinned(struct kvc_pool *pool, void *mem, u32 page_size)
+{
+	return cache_add(pool, mem, page_size, true);
+}
+
+struct kvc_cache *kvc_cache_of(struct kvc_pool *pool, u32 id)
 {
 	struct kvc_cache *cache = NULL;
 
 	if (id >= KVC_CACHES_MAX)
-		return -EINVAL;
+		return NULL;
 	kvc_lock_take(&pool->lock);
 	cache = pool->cache[id];
 	kvc_lock_drop(&pool->lock);
+	return cache;
+}
+
+int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size)
+{
+	struct kvc_cache *cache = kvc_cache_of(pool, id);
+
 	if (!cache)
 		return -EINVAL;
 	if (page_size)
@@ -193,10 +248,87 @@ int kvc_reclaim(struct kvc_pool *pool, u32 n, struct kvc_op *op)
 		slab = kvc_pick_idle(pool);
 		if (!slab)
 			break;
-		kvc_strip(slab, op);
+		kvc_strip(slab, KVC_EVICT_RECLAIM, op);
 		op->done++;
 	}
-	return kvc_more(op) ? KVC_MORE : (int)op->done;
+	if (kvc_more(op))
+		return KVC_MORE;
+	kvc_tell(pool, op);
+	return op->done;
+}
+
+/* Whether a client keeps the slab on @extent as a spare; then it goes. */
+static bool dissolve(struct kvc_pool *pool, u32 extent, struct kvc_op *op)
+{
+	struct kvc_client *client;
+	struct kvc_record *record;
+	struct kvc_list *l;
+	bool found = false;
+
+	kvc_lock_take(&pool->lock);
+	kvc_list_for(l, &pool->clients) {
+		client = container_of(l, struct kvc_client, node);
+		kvc_lock_take(&client->lock);
+		record = client->map[extent];
+		if (record && record->owner && !client->share[record->cache].pinned &&
+		    record->slab->nr_free == record->pages) {
+			kvc_spare_dead(client, record, NULL, op);
+			found = true;
+		}
+		kvc_lock_drop(&client->lock);
+		if (found)
+			break;
+	}
+	kvc_lock_drop(&pool->lock);
+	return found;
+}
+
+int kvc_reclaim_extent(struct kvc_pool *pool, u32 extent, struct kvc_op *op)
+{
+	struct kvc_slab *slab;
+
+	if (op->phase) {
+		kvc_collect(pool, NULL, NULL, op);
+		return kvc_op_end(pool, op, op->result);
+	}
+	if (extent >= pool->arena->nr)
+		return -EBUSY;
+	slab = kvc_pick_extent(pool, extent);
+	if (slab)
+		kvc_strip(slab, KVC_EVICT_RECLAIM, op);
+	else if (!dissolve(pool, extent, op))
+		return -EBUSY;
+	return kvc_op_end(pool, op, 0);
+}
+
+u32 kvc_spares(struct kvc_pool *pool, u32 *extents, u32 n)
+{
+	struct kvc_client *client;
+	struct kvc_share *share;
+	struct kvc_record *record;
+	struct kvc_list *l, *r;
+	u32 i, k = 0;
+
+	kvc_lock_take(&pool->lock);
+	kvc_list_for(l, &pool->clients) {
+		client = container_of(l, struct kvc_client, node);
+		kvc_lock_take(&client->lock);
+		for (i = 0; i < KVC_CACHES_MAX && k < n; i++) {
+			share = &client->share[i];
+			if (share->pinned)
+				continue;
+			/* They are the last in the list. */
+			for (r = share->room.prev; r != &share->room && k < n; r = r->prev) {
+				record = container_of(r, struct kvc_record, node);
+				if (record->slab->nr_free != record->pages)
+					break;
+				extents[k++] = record->extent;
+			}
+		}
+		kvc_lock_drop(&client->lock);
+	}
+	kvc_lock_drop(&pool->lock);
+	return k;
 }
 
 int kvc_unquarantine(struct kvc_pool *pool, struct kvc_op *op)
@@ -209,84 +341,4 @@ int kvc_unquarantine(struct kvc_pool *pool, struct kvc_op *op)
 	if (kvc_scan_quarantine(pool, op))
 		return KVC_MORE;
 	return kvc_op_end(pool, op, op->back);
-}
-
-static void stat_clients(struct kvc_pool *pool, u64 *free_pages, struct kvc_stat *stat)
-{
-	struct kvc_client *client;
-	struct kvc_list *l;
-	u32 i;
-
-	kvc_lock_take(&pool->lock);
-	stat->clients = pool->nr_clients;
-	stat->allocs = pool->allocs;
-	stat->frees = pool->frees;
-	kvc_list_for(l, &pool->clients) {
-		client = container_of(l, struct kvc_client, node);
-		kvc_lock_take(&client->lock);
-		for (i = 0; i < KVC_CACHES_MAX; i++) {
-			free_pages[i] += client->share[i].nr_free;
-			stat->private_pages += client->share[i].nr_private;
-			stat->allocs += client->share[i].allocs;
-			stat->frees += client->share[i].frees;
-		}
-		kvc_lock_drop(&client->lock);
-	}
-	kvc_lock_drop(&pool->lock);
-}
-
-static void stat_cache(struct kvc_arena *arena, struct kvc_cache *cache, u64 free_pages,
-		       struct kvc_stat *stat)
-{
-	kvc_lock_take(&cache->lock);
-	free_pages += cache->nr_free;
-	stat->takeovers += cache->takeovers;
-	kvc_lock_drop(&cache->lock);
-	stat->free += free_pages;
-	stat->free_bytes += free_pages * cache->page_size;
-	kvc_lock_take(&arena->lock);
-	stat->tail_bytes +=
-		(u64)cache->nr_slabs * (KVC_EXTENT_SIZE - cache->pages * cache->page_size);
-	stat->quarantined_bytes += cache->nr_quarantined * cache->page_size;
-	kvc_lock_drop(&arena->lock);
-}
-
-void kvc_stat(struct kvc_pool *pool, struct kvc_stat *stat)
-{
-	u64 free_pages[KVC_CACHES_MAX] = { 0 };
-	struct kvc_arena *arena = pool->arena;
-	struct kvc_index *index = &pool->index;
-	struct kvc_cache *cache[KVC_CACHES_MAX];
-	u32 i;
-
-	memset(stat, 0, sizeof(*stat));
-	kvc_lock_take(&pool->lock);
-	memcpy(cache, pool->cache, sizeof(cache));
-	kvc_lock_drop(&pool->lock);
-	stat_clients(pool, free_pages, stat);
-	for (i = 0; i < KVC_CACHES_MAX && cache[i]; i++)
-		stat_cache(arena, cache[i], free_pages[i], stat);
-	kvc_lock_take(&index->lock);
-	for (i = 0; i < KVC_CACHES_MAX && cache[i]; i++)
-		stat->cached += cache[i]->nr_cached;
-	stat->sealed = index->nr - stat->cached;
-	stat->seals = index->seals;
-	stat->seal_duplicates = index->duplicates;
-	stat->lookups = index->lookups;
-	stat->lookup_asked = index->asked;
-	stat->lookup_hits = index->hits;
-	stat->evictions = index->evictions;
-	kvc_lock_drop(&index->lock);
-	kvc_lock_take(&arena->lock);
-	stat->moving = pool->nr_moving;
-	stat->quarantined = pool->nr_quarantined;
-	stat->slabs = pool->slabs;
-	stat->held = pool->held;
-	stat->min = pool->min;
-	stat->max = pool->max;
-	stat->adrift = pool->adrift;
-	stat->arena_extents = arena->nr;
-	stat->arena_free = arena->nr_free;
-	stat->arena_backing = arena->nr_backing;
-	kvc_lock_drop(&arena->lock);
 }

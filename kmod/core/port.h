@@ -22,8 +22,21 @@ typedef spinlock_t kvc_lock;
 #define kvc_lock_init(l) spin_lock_init(l)
 #define kvc_lock_take(l) spin_lock(l)
 #define kvc_lock_drop(l) spin_unlock(l)
-/* The debug walk takes several locks of one kind. */
+/*
+ * The debug walk takes several locks of one kind, and perhaps more of them than the preempt count
+ * and lockdep can keep apart: it takes what is inside them, with preemption off once.
+ */
+#ifdef CONFIG_PREEMPT_RT
+#define kvc_walk_begin() ((void)0)
+#define kvc_walk_end() ((void)0)
 #define kvc_lock_take_nested(l) spin_lock_nested(l, SINGLE_DEPTH_NESTING)
+#define kvc_lock_drop_nested(l) spin_unlock(l)
+#else
+#define kvc_walk_begin() preempt_disable()
+#define kvc_walk_end() preempt_enable()
+#define kvc_lock_take_nested(l) arch_spin_lock(&(l)->rlock.raw_lock)
+#define kvc_lock_drop_nested(l) arch_spin_unlock(&(l)->rlock.raw_lock)
+#endif
 
 /* A word that one may read while another writes it. */
 #define kvc_read(x) READ_ONCE(x)
@@ -89,7 +102,10 @@ static inline void kvc_lock_drop(kvc_lock *l)
 	__atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
 }
 
+#define kvc_walk_begin() ((void)0)
+#define kvc_walk_end() ((void)0)
 #define kvc_lock_take_nested(l) kvc_lock_take(l)
+#define kvc_lock_drop_nested(l) kvc_lock_drop(l)
 
 /* A word that one may read while another writes it. */
 #define kvc_read(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * SEAL: begin marks the pages moving, then they are zapped a few slabs at a time, then finish
- * enters them all under one hold of the index's lock, or restores them.
+ * enters them all, or restores them. A batch enters in parts, so that LOOKUP and FREE of others do
+ * not wait for 1,024 pages; pool->sealing keeps other batches out meanwhile.
  *
  * In the records a page is SEALING from begin to finish. In kvc_seal.state is what is known of
  * each: where in the batch its parent stands, later whether its hash was there already.
@@ -10,7 +11,17 @@
 
 #define SEAL_PARENT \
 	0x07ff /* 1 + number of the seal that has the parent's hash; 0: none before it */
+#define SEAL_STEP 64 /* seals under one hold of the index's lock */
 #define SEAL_DUPLICATE 0x1000 /* the hash was there: page is that one's */
+
+/* [5] held. A batch lets others at the index between its parts. */
+static void breathe(struct kvc_index *index, u32 k)
+{
+	if (!k || k % SEAL_STEP)
+		return;
+	kvc_lock_drop(&index->lock);
+	kvc_lock_take(&index->lock);
+}
 
 /* Without a lock: look at each seal alone, and for its parent among those before it. */
 static int prepare(struct kvc_seal *seals, u32 n)
@@ -73,9 +84,11 @@ static int mark(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 	}
 	if (!r) {
 		kvc_lock_take(&index->lock);
-		for (i = 0; i < n && !r; i++)
+		for (i = 0; i < n && !r; i++) {
+			breathe(index, i);
 			if (!holds_parent(client, first->cache, &seals[i]))
 				r = -ENOENT;
+		}
 		kvc_lock_drop(&index->lock);
 	}
 	while (r && k--) {
@@ -94,7 +107,7 @@ static void begin(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 	for (k = 0; k < n; k++) {
 		record = kvc_record_of(client, seals[k].page);
 		i = kvc_handle_index(seals[k].page);
-		record->slab->page[i].state = KVC_MOVING;
+		kvc_write(record->slab->page[i].state, KVC_SEALING);
 		kvc_account(record->slab, record->owner, 1, 0, 0);
 		record->nr_private--;
 		record->nr_sealing++;
@@ -127,7 +140,7 @@ static void restore(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 		record = kvc_record_of(client, seals[k].was);
 		i = kvc_handle_index(seals[k].was);
 		record->refs[i] = KVC_HELD_PRIVATE;
-		record->slab->page[i].state = KVC_PRIVATE;
+		kvc_write(record->slab->page[i].state, KVC_PRIVATE);
 		kvc_account(record->slab, record->owner ? -1 : 0, -1, 0, 0);
 		record->nr_private++;
 		record->nr_sealing--;
@@ -135,34 +148,26 @@ static void restore(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 	}
 }
 
-/* [3], [5] held. @by 1: the seal's page enters the index with one reference, the client's. @by -1:
- * the reverse. */
-static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp, int by)
+/* [3], [5] held. The seal's page enters the index with one reference, the client's. */
+static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp)
 {
 	struct kvc_record *record = kvc_record_of(client, seal->was);
 	u32 i = kvc_handle_index(seal->was);
 	struct kvc_slab *slab = record->slab;
 	struct kvc_entry *entry = &slab->entry[i];
-	bool only;
 
-	if (by > 0) {
-		memcpy(entry->hash, seal->hash, KVC_HASH_SIZE);
-		entry->depth = seal->depth;
-		entry->class = seal->class;
-		entry->stamp = stamp;
-		kvc_insert(&slab->pool->index, entry);
-		only = !slab->nr_ref;
-	} else {
-		kvc_remove(&slab->pool->index, entry);
-		only = slab->nr_ref == 1;
-	}
-	entry->refs = by > 0;
-	slab->nr_ref += by;
-	slab->page[i].state = by > 0 ? KVC_INDEXED : KVC_MOVING;
-	kvc_account(slab, only ? 0 : -by, -by, 0, by);
-	record->refs[i] = by > 0 ? 1 : KVC_HELD_SEALING;
-	record->nr_sealing -= by;
-	record->nr_refd += by;
+	memcpy(entry->hash, seal->hash, KVC_HASH_SIZE);
+	entry->depth = seal->depth;
+	entry->class = seal->class;
+	entry->stamp = stamp;
+	entry->refs = 1;
+	kvc_insert(&slab->pool->index, entry);
+	kvc_write(slab->page[i].state, KVC_INDEXED);
+	kvc_account(slab, slab->nr_ref++ ? -1 : 0, -1, 0, 1);
+	record->refs[i] = 1;
+	record->nr_sealing--;
+	record->nr_refd++;
+	client->share[record->cache].nr_refs++;
 }
 
 /* [3], [5] held. The page that has the seal's hash already gets one more reference, in place of the
@@ -181,6 +186,7 @@ static int duplicate(struct kvc_client *client, struct kvc_seal *seal, struct kv
 	record = kvc_record_get(client, winner->slab, op);
 	if (!record->refs[winner->index]++)
 		record->nr_refd++;
+	client->share[record->cache].nr_refs++;
 	seal->page = kvc_page_handle(winner->slab, winner->index);
 	seal->state |= SEAL_DUPLICATE;
 	return 0;
@@ -193,6 +199,7 @@ static void undo_duplicate(struct kvc_client *client, struct kvc_seal *seal,
 	u32 i = kvc_handle_index(seal->page);
 
 	kvc_unref(&record->slab->entry[i], 1, cached);
+	client->share[record->cache].nr_refs--;
 	if (!--record->refs[i]) {
 		record->nr_refd--;
 		/* Own slabs, between two states themselves, are settled when the call ends. */
@@ -203,7 +210,7 @@ static void undo_duplicate(struct kvc_client *client, struct kvc_seal *seal,
 	seal->state &= ~SEAL_DUPLICATE;
 }
 
-/* [3], [5] held. Ask for the records that duplicates want. */
+/* [3], sealing, [5] held. Ask for the records that duplicates want. */
 static bool want_records(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n,
 			 struct kvc_op *op)
 {
@@ -211,6 +218,7 @@ static bool want_records(struct kvc_client *client, u32 id, struct kvc_seal *sea
 	u32 k, want = 0, last = KVC_NONE;
 
 	for (k = 0; k < n; k++) {
+		breathe(&client->pool->index, k);
 		winner = kvc_find(&client->pool->index, id, seals[k].hash);
 		if (!winner || client->map[winner->slab->extent] || winner->slab->extent == last)
 			continue;
@@ -220,7 +228,11 @@ static bool want_records(struct kvc_client *client, u32 id, struct kvc_seal *sea
 	return want > op->nr_stash && kvc_stash_fill(op, client->pool->cache[id]->pages, want);
 }
 
-/* [3], [5] held. Enter all or none. */
+/*
+ * [3], sealing, [5] held. Enter all or none. First come the references to pages whose hashes are
+ * there, which may be refused; then the others, which cannot be: as long as this client is sealing,
+ * no hash appears but its own.
+ */
 static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, u32 n,
 		     struct kvc_op *op)
 {
@@ -231,31 +243,40 @@ static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, 
 	u64 stamp = ++index->stamp;
 	int r = 0;
 
-	for (k = 0; k < n; k++) {
+	for (k = 0; k < n && !r; k++) {
+		breathe(index, k);
 		winner = kvc_find(index, id, seals[k].hash);
-		if (!winner) {
-			enter(client, &seals[k], stamp, 1);
-			continue;
+		r = winner ? duplicate(client, &seals[k], winner, op) : 0;
+	}
+	if (r) {
+		kvc_list_init(&cached);
+		for (k--; k-- > 0;) {
+			if (seals[k].state & SEAL_DUPLICATE)
+				undo_duplicate(client, &seals[k], &cached, op);
+			if (k % SEAL_STEP)
+				continue;
+			kvc_cache_entries(&cached, stamp);
+			breathe(index, k);
 		}
-		r = duplicate(client, &seals[k], winner, op);
-		if (r)
-			break;
-		duplicates++;
+		return r;
 	}
-	if (!r) {
-		index->seals += n;
-		index->duplicates += duplicates;
-		return 0;
+	for (k = 0; k < n; k++) {
+		breathe(index, k);
+		if (!(seals[k].state & SEAL_DUPLICATE)) {
+			winner = kvc_find(index, id, seals[k].hash);
+			if (winner)
+				duplicate(client, &seals[k], winner, op);
+			else
+				enter(client, &seals[k], stamp);
+		}
+		duplicates += !!(seals[k].state & SEAL_DUPLICATE);
+		kvc_hook_page_seal(client->pool->id, kvc_client_id(client), id,
+				   client->share[id].page_size, seals[k].was, seals[k].page,
+				   kvc_tag(seals[k].hash), seals[k].depth, seals[k].class);
 	}
-	kvc_list_init(&cached);
-	while (k--) {
-		if (seals[k].state & SEAL_DUPLICATE)
-			undo_duplicate(client, &seals[k], &cached, op);
-		else
-			enter(client, &seals[k], stamp, -1);
-	}
-	kvc_cache_entries(&cached, stamp);
-	return r;
+	index->seals += n;
+	index->duplicates += duplicates;
+	return 0;
 }
 
 /* Finish: KVC_MORE, or 0 and pages are sealed or duplicates, or an errno and all are private again.
@@ -270,6 +291,7 @@ static int finish(struct kvc_client *client, struct kvc_seal *seals, u32 n, stru
 again:
 	kvc_lock_take(&client->lock);
 	id = kvc_record_of(client, seals[0].was)->cache;
+	kvc_lock_take(&client->pool->sealing);
 	kvc_lock_take(&index->lock);
 	if (op->flags & KVC_OP_PINNED)
 		r = -EBUSY;
@@ -281,6 +303,7 @@ again:
 		r = enter_all(client, id, seals, n, op);
 	kvc_retire(index, op);
 	kvc_lock_drop(&index->lock);
+	kvc_lock_drop(&client->pool->sealing);
 	if (r == -EDQUOT || r == -ENOSPC) {
 		/* Whatever is held only as a spare goes first. */
 		kvc_lock_drop(&client->lock);
@@ -317,6 +340,9 @@ static void hand_back(struct kvc_client *client, u64 page, struct kvc_op *op)
 	record->refs[i] = 0;
 	record->nr_sealing--;
 	share->frees++;
+	op->flags |= KVC_OP_FREED;
+	kvc_hook_page_free(pool->id, kvc_client_id(client), record->cache, share->page_size, page,
+			   KVC_LEFT_DUPLICATE, 0);
 	kvc_page_leave(slab, i);
 	if (own) {
 		if (!slab->nr_free) {

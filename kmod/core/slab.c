@@ -64,10 +64,17 @@ void kvc_bin_del(struct kvc_slab *slab)
 	cache->nr_free -= slab->nr_free;
 }
 
+/* [4] held. A slab without an owner goes into its bin, or, if all of it is free, away. */
+void kvc_ownerless(struct kvc_slab *slab, struct kvc_op *op)
+{
+	if (slab->nr_free < slab->pages || slab->cache->pinned || !kvc_slab_dead(slab, NULL, op))
+		kvc_bin_add(slab);
+}
+
 /* [2] held. A moving page of which a frame is pinned; the caller accounts for it. */
 void kvc_quarantine(struct kvc_slab *slab, u32 index)
 {
-	slab->page[index].state = KVC_QUARANTINED;
+	kvc_write(slab->page[index].state, KVC_QUARANTINED);
 	if (!slab->nr_quarantined++)
 		kvc_list_add_tail(&slab->quarantine, &slab->pool->quarantine);
 }
@@ -96,9 +103,8 @@ again:
 			kvc_bin_del(slab);
 		kvc_ring_put(slab, index);
 		kvc_account(slab, -1, -1, 0, 0);
-		if (!slab->transit &&
-		    !(slab->nr_free == slab->pages && kvc_slab_dead(slab, NULL, op)))
-			kvc_bin_add(slab);
+		if (!slab->transit)
+			kvc_ownerless(slab, op);
 		kvc_lock_drop(&cache->lock);
 		return;
 	}
@@ -125,7 +131,7 @@ again:
 
 /* A slab that was picked: nobody holds or finds its pages any more. It leaves its pool for
  * op->dead. */
-void kvc_strip(struct kvc_slab *slab, struct kvc_op *op)
+void kvc_strip(struct kvc_slab *slab, enum kvc_hook_evict why, struct kvc_op *op)
 {
 	struct kvc_pool *pool = slab->pool;
 	u32 i, moving = 0, quarantined;
@@ -142,7 +148,7 @@ void kvc_strip(struct kvc_slab *slab, struct kvc_op *op)
 	for (i = 0; i < slab->pages; i++) {
 		if (slab->page[i].state != KVC_INDEXED)
 			continue;
-		kvc_evict_entry(&slab->entry[i]);
+		kvc_evict_entry(&slab->entry[i], why);
 		moving++;
 	}
 	kvc_account(slab, 0, moving, 0, -(int)moving);
@@ -181,7 +187,7 @@ bool kvc_scan_quarantine(struct kvc_pool *pool, struct kvc_op *op)
 		for (i = 0, n = 0; n < slab->nr_quarantined; i++) {
 			if (slab->page[i].state != KVC_QUARANTINED)
 				continue;
-			slab->page[i].state = KVC_MOVING;
+			kvc_write(slab->page[i].state, KVC_MOVING);
 			kvc_zap_page(op, slab, i, KVC_ZAP_QUARANTINE, KVC_ZAPS);
 			n++;
 		}

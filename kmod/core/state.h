@@ -6,12 +6,14 @@
 #define KVC_STATE_H
 
 #include "core.h"
+#include "hooks.h"
 #include "list.h"
 
 enum kvc_page_state {
 	KVC_FREE,
 	KVC_PRIVATE,
 	KVC_MOVING,
+	KVC_SEALING, /* moving, too: a SEAL is between its two halves */
 	KVC_INDEXED, /* sealed with references, cached without */
 	KVC_QUARANTINED,
 	KVC_STATES,
@@ -35,12 +37,15 @@ struct kvc_extent {
 struct kvc_arena {
 	u32 id;
 	u32 nr; /* extents */
+	u32 attention; /* [6] something is to be told to clients of some pool: see event.c */
 	/* Not on the line that every FREE reads. */
 	kvc_lock pools ____cacheline_aligned; /* 1 */
 	kvc_lock lock; /* 6 */
 	struct kvc_list list; /* [1] of pools */
 	u32 free; /* [6] head of the list of free extents, or NONE */
 	u32 nr_free, nr_backing; /* [6] */
+	u32 untold; /* [6] pools with a waiter to be told of free extents */
+	u64 freed; /* [6] times that an extent became free or a slab unheld */
 	u32 committed; /* [6] sum over the pools of max(held, min); at most nr */
 	struct kvc_extent extent[];
 };
@@ -68,7 +73,7 @@ struct kvc_page {
 			   core.h, [5] */
 	u16 ring; /* the slab's ring of free pages: not of this page, of the ring's slot with its
 		     number */
-	u8 state; /* enum kvc_page_state */
+	u8 state; /* enum kvc_page_state; written as kvc_page_at() reads it, without a lock */
 };
 
 struct kvc_slab {
@@ -95,6 +100,7 @@ struct kvc_slab {
 
 	/* [3] of the owner, else [4]; on cache lines of their own */
 	struct kvc_record *owner ____cacheline_aligned; /* changes under [3] of the owner and [4] */
+	u32 owner_id; /* of that client, or 0 */
 	u64 base; /* of handles: arena and extent */
 	u64 last; /* serial of the client that last freed pages in it unzapped; 0: all free pages
 		     are zapped */
@@ -122,6 +128,7 @@ struct kvc_record {
 	u16 pages;
 	u16 nr_private; /* HELD_PRIVATE and HELD_LEAVING */
 	u16 nr_sealing;
+	u16 nr_leaving; /* of a batch, while FREE counts */
 	u16 nr_refd; /* pages with a count */
 	u8 cache;
 	bool owner;
@@ -139,15 +146,24 @@ struct kvc_share {
 	u32 nr_private; /* pages */
 	u32 pages; /* a slab; 0: no such cache */
 	u64 allocs, frees;
+	u64 nr_refs; /* references to sealed pages */
+	u32 nr_own; /* slabs */
+	u32 page_size; /* bytes */
+	bool pinned; /* spares are not for other caches */
 } ____cacheline_aligned;
 
 struct kvc_client {
 	kvc_lock lock; /* 3 */
+	bool waits; /* [2] it is in its pool's list of waiters */
+	bool tell; /* [2] a waiter is to be told of pages that FREE gives back */
+	u8 events; /* [2] KVC_EVENT_* */
 	struct kvc_pool *pool;
 	struct kvc_arena *arena;
 	u64 serial; /* never used twice in a pool; not 0 */
 	struct kvc_list node; /* [2] in its pool */
 	struct kvc_share share[KVC_CACHES_MAX];
+	struct kvc_list waiter; /* [2] in its pool */
+	u64 seen; /* [2] arena->freed when it began to wait */
 	struct kvc_record *map[] ____cacheline_aligned; /* by extent */
 };
 
@@ -158,14 +174,15 @@ struct kvc_cache {
 	u32 id;
 	u32 page_size; /* bytes */
 	u32 pages; /* a slab */
+	bool pinned;
 	u32 nr_free; /* [4] pages in bins */
 	u64 bins[KVC_PAGES_MAX / 64 + 1]; /* [4] bit b: bin[b] is not empty */
-	u32 nr_cached; /* [5] pages */
+	u32 nr_cached, nr_indexed; /* [5] pages */
 	struct kvc_list evict[KVC_CLASSES]; /* [5] cached pages: least recent stamp first, then
 					       deepest first */
 	u32 nr_idle; /* [6] slabs that nobody holds */
 	u32 nr_slabs; /* [6] */
-	u64 nr_quarantined; /* [6] pages */
+	u64 nr_quarantined, nr_moving; /* [6] pages */
 	u64 takeovers; /* [4] */
 	struct kvc_list bin[]; /* [4] ownerless slabs by number of free pages, 0 .. pages */
 };
@@ -190,14 +207,25 @@ struct kvc_pool {
 	struct kvc_list node; /* [1] in the arena */
 	struct kvc_list clients; /* [2] */
 	struct kvc_list quarantine; /* [2] slabs */
+	struct kvc_list waiters; /* [2] clients, the one that has waited longest first */
+	bool told; /* [2] the first of them was, of what became free */
+	bool told_pressure; /* [2] what clients know of pressure */
+	bool untold; /* [2] there is a waiter and it was not told; counted in arena->untold */
 	u32 nr_clients; /* [2] */
 	u64 serial; /* [2] of the last client */
 	bool ending; /* [2] */
 	u64 allocs, frees; /* [2] of clients that ended */
+	u64 failed; /* [2] ALLOCs */
+	u32 id;
+	void *data;
 	struct kvc_cache *cache[KVC_CACHES_MAX]; /* set once, under [2] */
+	kvc_lock sealing; /* before 5 */
 	struct kvc_index index; /* 5 */
 	/* [6] */
 	u32 min, max; /* extents */
+	u32 low, high;
+	bool pressure;
+	u64 rises;
 	u32 held; /* extents: held slabs and backing */
 	u32 backing; /* extents reserved for slabs to come */
 	u32 slabs;
@@ -216,6 +244,8 @@ struct kvc_pool {
 #define KVC_OP_PINNED (1u << 2) /* SEAL: a page is */
 #define KVC_OP_SCANNED (1u << 3) /* quarantine was looked through */
 #define KVC_OP_GROW (1u << 4) /* a bigger index was asked for */
+#define KVC_OP_FREED (1u << 5) /* pages came back that another ALLOC may be waiting for */
+#define KVC_OP_WAITS (1u << 6) /* ALLOC: the client waits; what failed is tried once more */
 
 enum kvc_use { /* of a need's table */
 	       KVC_USE_RECORD,
@@ -243,6 +273,10 @@ void kvc_uncharge(struct kvc_pool *pool, u32 extent);
 void kvc_slab_enter(struct kvc_slab *slab);
 bool kvc_slab_dead(struct kvc_slab *slab, struct kvc_pool *to, struct kvc_op *op);
 struct kvc_slab *kvc_pick_idle(struct kvc_pool *pool);
+struct kvc_slab *kvc_pick_extent(struct kvc_pool *pool, u32 extent);
+void kvc_freed(struct kvc_arena *arena);
+void kvc_held_changed(struct kvc_pool *pool);
+int kvc_limit(struct kvc_pool *pool, u32 min, u32 max);
 struct kvc_slab *kvc_pick_any(struct kvc_pool *pool, u32 *cursor);
 struct kvc_slab *kvc_pick_for(struct kvc_pool *pool, bool others_only);
 void kvc_leave(struct kvc_slab *slab, u32 moving, u32 quarantined, struct kvc_op *op);
@@ -255,9 +289,10 @@ struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cach
 			       u32 extent);
 void kvc_bin_add(struct kvc_slab *slab);
 void kvc_bin_del(struct kvc_slab *slab);
+void kvc_ownerless(struct kvc_slab *slab, struct kvc_op *op);
 void kvc_quarantine(struct kvc_slab *slab, u32 index);
 void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op *op);
-void kvc_strip(struct kvc_slab *slab, struct kvc_op *op);
+void kvc_strip(struct kvc_slab *slab, enum kvc_hook_evict why, struct kvc_op *op);
 bool kvc_scan_quarantine(struct kvc_pool *pool, struct kvc_op *op);
 
 static inline u32 kvc_next_generation(u32 generation)
@@ -281,7 +316,7 @@ static inline void kvc_ring_put(struct kvc_slab *slab, u32 index)
 	if (slot >= slab->pages)
 		slot -= slab->pages;
 	slab->page[slot].ring = index;
-	slab->page[index].state = KVC_FREE;
+	kvc_write(slab->page[index].state, KVC_FREE);
 	slab->nr_free++;
 }
 
@@ -289,6 +324,10 @@ static inline u64 kvc_page_handle(const struct kvc_slab *slab, u32 index)
 {
 	return slab->base | (u64)index << 28 | slab->page[index].generation;
 }
+
+/* ---- pool.c ---- */
+
+struct kvc_cache *kvc_cache_of(struct kvc_pool *pool, u32 id);
 
 /* ---- client.c: records; the caller holds [3] ---- */
 
@@ -333,7 +372,7 @@ void kvc_remove(struct kvc_index *index, struct kvc_entry *entry);
 int kvc_ref(struct kvc_entry *entry);
 void kvc_unref(struct kvc_entry *entry, u32 refs, struct kvc_list *cached);
 void kvc_cache_entries(struct kvc_list *cached, u64 stamp);
-void kvc_evict_entry(struct kvc_entry *entry);
+void kvc_evict_entry(struct kvc_entry *entry, enum kvc_hook_evict why);
 bool kvc_grow_need(struct kvc_index *index, u32 n, struct kvc_op *op);
 void kvc_grow(struct kvc_index *index, void *table, size_t size, struct kvc_op *op);
 void kvc_retire(struct kvc_index *index, struct kvc_op *op);
@@ -359,6 +398,21 @@ bool kvc_more(struct kvc_op *op);
 void kvc_collect(struct kvc_pool *pool, struct kvc_client *client, u64 *pages, struct kvc_op *op);
 int kvc_op_end(struct kvc_pool *pool, struct kvc_op *op, int result);
 
+/* ---- event.c ---- */
+
+void kvc_tell(struct kvc_pool *pool, struct kvc_op *op);
+void kvc_tell_freed(struct kvc_client *client, struct kvc_op *op);
+void kvc_wait(struct kvc_client *client);
+void kvc_wait_end(struct kvc_client *client, struct kvc_op *op);
+
+static inline u64 kvc_tag(const u8 *hash)
+{
+	u64 tag;
+
+	memcpy(&tag, hash, sizeof(tag));
+	return tag;
+}
+
 static inline bool kvc_hash_equal(const u8 *a, const u8 *b)
 {
 	return !memcmp(a, b, KVC_HASH_SIZE);
@@ -376,7 +430,18 @@ int kvc_take_ownerless(struct kvc_client *client, u32 id, u64 *pages, struct kvc
 int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op);
 int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op);
 bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struct kvc_op *op);
+void kvc_spare_dead(struct kvc_client *client, struct kvc_record *record, struct kvc_pool *to,
+		    struct kvc_op *op);
 void kvc_taken(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struct kvc_op *op);
+
+/* An owner's slab has it no more. The record's guard and [4] are held; lists are the caller's. */
+static inline void kvc_disown(struct kvc_share *share, struct kvc_record *record)
+{
+	record->owner = false;
+	record->slab->owner = NULL;
+	kvc_write(record->slab->owner_id, 0);
+	share->nr_own--;
+}
 
 /* ---- free.c ---- */
 

@@ -23,7 +23,7 @@ static u32 begin_transit(struct kvc_slab *slab, struct kvc_op *op)
 		index = slab->page[slab->head].ring;
 		if (++slab->head == slab->pages)
 			slab->head = 0;
-		slab->page[index].state = KVC_MOVING;
+		kvc_write(slab->page[index].state, KVC_MOVING);
 		kvc_zap_page(op, slab, index, KVC_ZAP_TAKE, KVC_ZAPS);
 	}
 	slab->nr_free = 0;
@@ -89,7 +89,8 @@ out:
 }
 
 /* [2], [3] of @victim held. One of its slabs with room: a spare, or the one at the room's end. */
-static void take_from(struct kvc_client *victim, struct kvc_share *share, struct kvc_op *op)
+static void take_from(struct kvc_client *victim, struct kvc_share *share, struct kvc_client *by,
+		      struct kvc_op *op)
 {
 	struct kvc_record *record = container_of(share->room.prev, struct kvc_record, node);
 	struct kvc_slab *slab = record->slab;
@@ -98,9 +99,11 @@ static void take_from(struct kvc_client *victim, struct kvc_share *share, struct
 	if (n == slab->pages)
 		share->nr_spares--;
 	share->nr_free -= n;
-	record->owner = false;
 	kvc_lock_take(&slab->cache->lock);
-	slab->owner = NULL;
+	kvc_hook_slab_take(victim->pool->id, slab->owner_id, kvc_client_id(by), slab->cache->id,
+			   slab->cache->page_size, slab->extent, n);
+	(void)by;
+	kvc_disown(share, record);
 	slab->cache->takeovers++;
 	begin_transit(slab, op);
 	kvc_account(slab, (int)n - 1 + record->nr_private, n, 0, 0);
@@ -131,7 +134,7 @@ int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op)
 		while (!kvc_list_empty(&share->room) && taken < missing(op) &&
 		       op->nr_zaps < KVC_ZAPS && op->nr_zaps < op->nr_stash) {
 			before = share->nr_free;
-			take_from(victim, share, op);
+			take_from(victim, share, client, op);
 			taken += before - share->nr_free;
 		}
 		if (!kvc_list_empty(&share->room) && op->nr_zaps >= op->nr_stash)
@@ -170,7 +173,7 @@ int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op)
 				kvc_account(entry->slab, -1, -1, 0, 1);
 				goto out;
 			}
-			kvc_evict_entry(entry);
+			kvc_evict_entry(entry, KVC_EVICT_PAGE);
 			taken++;
 		}
 	}
@@ -179,13 +182,28 @@ out:
 	return taken ? KVC_MORE : r;
 }
 
+/* [3] held. A spare goes. */
+void kvc_spare_dead(struct kvc_client *client, struct kvc_record *record, struct kvc_pool *to,
+		    struct kvc_op *op)
+{
+	struct kvc_share *share = &client->share[record->cache];
+	struct kvc_slab *slab = record->slab;
+
+	share->nr_spares--;
+	share->nr_free -= slab->nr_free;
+	kvc_lock_take(&slab->cache->lock);
+	kvc_disown(share, record);
+	kvc_slab_dead(slab, to, op);
+	kvc_lock_drop(&slab->cache->lock);
+	kvc_guest(client, record, op);
+}
+
 /* [2] of @pool held. Dissolve a spare of any cache but @id; its extent is reserved for @to. */
 static bool spare_of(struct kvc_pool *pool, u32 id, struct kvc_pool *to, struct kvc_op *op)
 {
 	struct kvc_client *client;
 	struct kvc_record *record;
 	struct kvc_share *share;
-	struct kvc_slab *slab;
 	struct kvc_list *l;
 	u32 i;
 
@@ -194,18 +212,10 @@ static bool spare_of(struct kvc_pool *pool, u32 id, struct kvc_pool *to, struct 
 		kvc_lock_take(&client->lock);
 		for (i = 0; i < KVC_CACHES_MAX; i++) {
 			share = &client->share[i];
-			if (i == id || !share->nr_spares)
+			if (i == id || !share->nr_spares || share->pinned)
 				continue;
 			record = container_of(share->room.prev, struct kvc_record, node);
-			slab = record->slab;
-			share->nr_spares--;
-			share->nr_free -= slab->nr_free;
-			record->owner = false;
-			kvc_lock_take(&slab->cache->lock);
-			slab->owner = NULL;
-			kvc_slab_dead(slab, to, op);
-			kvc_lock_drop(&slab->cache->lock);
-			kvc_guest(client, record, op);
+			kvc_spare_dead(client, record, to, op);
 			kvc_lock_drop(&client->lock);
 			return true;
 		}
@@ -280,8 +290,7 @@ static void taken_slab(struct kvc_client *client, u64 *pages, struct kvc_record 
 			kvc_take_own(&client->share[record->cache], pages + op->done, missing(op));
 		return;
 	}
-	if (slab->nr_free < slab->pages || !kvc_slab_dead(slab, NULL, op))
-		kvc_bin_add(slab);
+	kvc_ownerless(slab, op);
 }
 
 /* [2], [3], [4] held. Cached pages that were taken become private to the client; what it cannot use
@@ -297,9 +306,11 @@ static void taken_pages(struct kvc_client *client, u64 *pages, struct kvc_record
 		if (!kvc_bit(zap->pages, i) || kvc_bit(zap->pinned, i))
 			continue;
 		zap->pages[i / 64] &= ~(1ull << (i % 64));
-		slab->page[i].state = KVC_PRIVATE;
+		kvc_write(slab->page[i].state, KVC_PRIVATE);
 		record->refs[i] = KVC_HELD_PRIVATE;
 		pages[op->done++] = kvc_page_handle(slab, i);
+		kvc_hook_page_alloc(slab->pool->id, kvc_client_id(client), slab->cache->id,
+				    slab->cache->page_size, kvc_page_handle(slab, i));
 		n++;
 	}
 	if (!n)

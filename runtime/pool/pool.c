@@ -73,7 +73,7 @@ static int shared_open(struct kvslab_arena *arena, const struct pool_spec *spec,
 {
 	struct pool_shared *s = calloc(1, sizeof(*s));
 	void *mem = pool_table(kvc_pool_size());
-	struct kvc_pool_params params;
+	struct kvc_pool_params params = { 0 };
 	long frame = sysconf(_SC_PAGESIZE);
 	int rc = -ENOMEM;
 

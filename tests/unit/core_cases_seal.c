@@ -430,6 +430,7 @@ static void too_many_references(void)
 	/* As if this had been done two thousand million times. */
 	a->map[0]->refs[kvc_handle_index(page[1])] = KVC_REFS_MAX;
 	a->map[0]->slab->entry[kvc_handle_index(page[1])].refs = KVC_REFS_MAX;
+	a->share[0].nr_refs = 1ull + KVC_REFS_MAX;
 	ok(kvc_get(a, page, 2) == -EOVERFLOW && a->map[0]->refs[kvc_handle_index(page[0])] == 1 &&
 		   case_holds(&c),
 	   "GET beyond what can be counted: EOVERFLOW, and none is taken");

@@ -104,7 +104,7 @@ static void open_client(u32 c)
 
 static void start(void)
 {
-	struct kvc_pool_params params = { 0, EXTENTS, { 1, 2 } };
+	struct kvc_pool_params params = { .max = EXTENTS, .secret = { 1, 2 } };
 	u32 c;
 
 	memset(&w, 0, sizeof(w));
