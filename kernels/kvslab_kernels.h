@@ -135,9 +135,30 @@ struct kern_sampling {
 	float temperature; /* 0: greedy */
 	uint32_t top_k; /* 0: all */
 	float top_p; /* 0 or >= 1: all */
+	float min_p; /* 0: all; else candidates at least this share as likely as the likeliest */
 	uint32_t choice;
 	uint64_t seed;
 };
+
+/* What is done to logits before one is drawn; all zero: nothing. */
+struct kern_adjust {
+	const uint32_t *bias_tokens; /* [n_bias], below the vocabulary's size */
+	const float *bias; /* [n_bias] */
+	uint32_t n_bias;
+	float repetition; /* 0 or 1: none */
+	float presence, frequency; /* 0: none */
+	const uint32_t *tokens; /* [n_tokens]: the prompt, n_prompt of them, then the answer so far */
+	uint32_t n_prompt, n_tokens;
+};
+
+bool kern_adjusts(const struct kern_adjust *a);
+/* y[n] = logits[n], adjusted. @scratch: n uint32_t. */
+void kern_adjust(float *y, const float *logits, uint32_t n, const struct kern_adjust *a, uint32_t *scratch);
+
+/* log(sum of exp(logit - *top)), *top the largest; a token's log probability is (logit - *top) - that. All finite. */
+float kern_logsum(const struct kern_ops *ops, const float *logits, uint32_t n, float *top);
+/* The ids of the @k largest logits (k <= n), the smaller id first among equals. */
+void kern_top(const float *logits, uint32_t n, uint32_t k, uint32_t *ids);
 
 /*
  * Draw the token at @position from logits[n]. @scratch: 2 * n uint32_t. Returns the id, or -EDOM if a logit is

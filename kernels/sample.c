@@ -21,6 +21,7 @@ struct candidates {
 	const float *p; /* by id */
 	uint32_t *ids; /* dealt by bucket, ids ascending in each until sorted */
 	float top, temperature;
+	uint64_t least; /* weight below which one is no candidate */
 	uint32_t start[BUCKETS + 1]; /* of each bucket in ids */
 	uint64_t weight[BUCKETS];
 	bool sorted[BUCKETS];
@@ -32,9 +33,16 @@ struct prefix {
 	uint32_t id;
 };
 
-static uint64_t weight_of(float p)
+static uint64_t weight(float p)
 {
 	return (uint64_t)(int64_t)(p * 0x1p40f);
+}
+
+static uint64_t weight_of(const struct candidates *c, float p)
+{
+	uint64_t w = weight(p);
+
+	return w >= c->least ? w : 0;
 }
 
 /* Never decreases as the logit falls. */
@@ -94,7 +102,7 @@ static void deal(struct candidates *c, const struct kern_ops *ops, uint32_t n, f
 			p[j] = (c->logits[j] - c->top) / c->temperature;
 		ops->exp(p + i, m);
 		for (j = i; j < i + m; j++) {
-			uint64_t w = weight_of(p[j]);
+			uint64_t w = weight_of(c, p[j]);
 
 			if (!w)
 				continue;
@@ -106,7 +114,7 @@ static void deal(struct candidates *c, const struct kern_ops *ops, uint32_t n, f
 	for (b = 0; b < BUCKETS; b++)
 		c->start[b + 1] += c->start[b];
 	for (i = 0; i < n; i++) {
-		if (weight_of(p[i]))
+		if (weight_of(c, p[i]))
 			c->ids[c->start[bucket_of(c, c->logits[i])]++] = i;
 	}
 	memmove(c->start + 1, c->start, BUCKETS * sizeof(*c->start));
@@ -134,7 +142,7 @@ static struct prefix cut(struct candidates *c, uint64_t count, uint64_t sum)
 		for (i = c->start[b]; i < c->start[b + 1]; i++) {
 			at.id = c->ids[i];
 			at.count++;
-			at.sum += weight_of(c->p[at.id]);
+			at.sum += weight(c->p[at.id]);
 			if (at.count >= count || at.sum >= sum)
 				return at;
 		}
@@ -148,8 +156,11 @@ static uint32_t draw(const struct kern_ops *ops, const float *logits, uint32_t n
 	uint32_t r[4] = { (uint32_t)position, (uint32_t)(position >> 32), s->choice, 0 };
 	struct candidates c = { .logits = logits, .top = top, .temperature = s->temperature };
 	struct prefix kept;
+	float one = 0;
 	uint64_t want;
 
+	ops->exp(&one, 1);
+	c.least = s->min_p > 0 ? (uint64_t)((double)s->min_p * (double)weight(one)) : 0;
 	c.ids = scratch + n;
 	deal(&c, ops, n, (float *)scratch);
 	kept = cut(&c, s->top_k ? s->top_k : UINT64_MAX, UINT64_MAX);
@@ -161,6 +172,14 @@ static uint32_t draw(const struct kern_ops *ops, const float *logits, uint32_t n
 	/* running > u * kept, in integers */
 	want = (uint64_t)(((unsigned __int128)kept.sum * (r[0] >> 8)) >> 24) + 1;
 	return cut(&c, kept.count, want).id;
+}
+
+float kern_logsum(const struct kern_ops *ops, const float *logits, uint32_t n, float *top)
+{
+	bool finite;
+
+	*top = ops->max(logits, n, &finite);
+	return (float)log((double)ops->expsum(logits, n, *top));
 }
 
 int kern_sample(const struct kern_ops *ops, const float *logits, uint32_t n, const struct kern_sampling *s,

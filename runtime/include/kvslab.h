@@ -261,6 +261,22 @@ struct kvslab_sampling { /* all zero: greedy */
 	uint32_t top_k; /* 0: all */
 	uint32_t choice;
 	uint64_t seed;
+	float min_p; /* 0: all; else tokens at least this share as likely as the likeliest; at most 1 */
+	/* Of tokens of prompt or answer: logits above 0 are divided by it, others multiplied; 0 or 1: none. */
+	float repetition_penalty;
+	/* Taken off the logits of tokens of the answer: once, and for each time that they stand there. */
+	float presence_penalty, frequency_penalty;
+	/* Added to the logits of these tokens; both [n_bias]. */
+	const uint32_t *bias_tokens;
+	const float *bias;
+	uint32_t n_bias;
+};
+
+#define KVSLAB_TOP_MAX 20
+
+struct kvslab_top {
+	uint32_t token;
+	float logprob;
 };
 
 struct kvslab_row {
@@ -271,6 +287,9 @@ struct kvslab_row {
 	int32_t result; /* token drawn, or a negative errno (-EDOM: a value is not finite) */
 	float logprob;
 	float *logits; /* in: NULL, or room for all of them */
+	/* in: room for the n_top likeliest tokens (at most KVSLAB_TOP_MAX), likeliest first */
+	struct kvslab_top *top;
+	uint32_t n_top;
 };
 
 /* Rows of one sequence in a batch, at consecutive positions. */
@@ -278,6 +297,9 @@ struct kvslab_run {
 	struct kvslab_row *rows;
 	uint32_t n_rows;
 	struct kvslab_sampling sampling;
+	/* With penalties: the sequence's tokens to the last row's, the first n_prompt of them the prompt. */
+	const uint32_t *tokens;
+	uint32_t n_prompt;
 	/* [group]: tables of page addresses, indexed by pos / page_tokens */
 	const void *const *pages_ro[KVSLAB_GROUPS_MAX];
 	void *const *pages_rw[KVSLAB_GROUPS_MAX];
@@ -328,13 +350,17 @@ enum kvslab_finish {
 struct kvslab_request_opts {
 	const uint32_t *tokens; /* the prompt; copied */
 	uint32_t n_tokens; /* at least 1 */
-	uint32_t max_tokens; /* to generate, at least 1 */
+	uint32_t max_tokens; /* to generate, at least 1; with score_prompt at least 0 */
 	const uint32_t *stop; /* ids that end it and are not given out; copied */
 	uint32_t n_stop;
 	uint8_t priority; /* 0..7, higher first */
-	struct kvslab_sampling sampling;
+	struct kvslab_sampling sampling; /* copied */
 	const void *salt;
 	size_t salt_size;
+	uint32_t n_top; /* for kvslab_request_top(); at most KVSLAB_TOP_MAX */
+	/* Compute all of the prompt, and tell by on_score how likely each of its tokens but the first was. */
+	bool score_prompt;
+	void (*on_score)(struct kvslab_request *request, uint32_t pos, float logprob, void *data);
 	/* Called from kvslab_sched_step (on_done also from cancel and close), in the caller's thread. They may add,
 	 * fork and cancel requests, in on_done also fork the one that ended; not step (-EBUSY) or close the scheduler. */
 	void (*on_token)(struct kvslab_request *request, uint32_t token, float logprob, void *data);
@@ -367,7 +393,7 @@ int kvslab_sched_open(struct kvslab_sched **sched, const struct kvslab_sched_opt
 /* Waits for the executor, cancels what is left. */
 void kvslab_sched_close(struct kvslab_sched *sched);
 /*
- * -EINVAL: empty prompt, id beyond the vocabulary; -EMSGSIZE: prompt longer than the context; -EFBIG: the prompt could
+ * -EINVAL: empty prompt, id beyond the vocabulary, sampling that is not finite or beyond its limits; -EMSGSIZE: prompt longer than the context; -EFBIG: the prompt could
  * never fit into the pool, even alone; -ESHUTDOWN: the scheduler is closing; -ENOMEM. max_tokens is not counted: an
  * answer that outgrows the context, or the pool with nobody else in it, ends with FINISH_LENGTH there. @request may
  * be NULL.
@@ -377,8 +403,8 @@ int kvslab_sched_add(struct kvslab_sched *sched, const struct kvslab_request_opt
 /* In any state. on_done follows before it returns; from a callback, after that; while a batch with it runs, at the end of
  * the step. */
 void kvslab_sched_cancel(struct kvslab_sched *sched, struct kvslab_request *request);
-/* A second request that goes on from where @request is, with its own sampling, limit and callbacks (opts' tokens and salt
- * are ignored): what @request has so far is its prompt. It shares the pages and runs at once if there is a place and
+/* A second request that goes on from where @request is, with its own sampling, limit and callbacks (opts' tokens, salt
+ * and score_prompt are ignored): what @request has so far is its prompt. It shares the pages and runs at once if there is a place and
  * nobody waits before it, else it waits in its turn. Before the first token it starts as a copy of the prompt. Errors
  * as kvslab_sched_add. */
 int kvslab_sched_fork(struct kvslab_sched *sched, struct kvslab_request *request,
@@ -391,6 +417,8 @@ int kvslab_sched_step(struct kvslab_sched *sched);
 const char *kvslab_sched_reason(const struct kvslab_sched *sched);
 void kvslab_request_info(const struct kvslab_request *request, struct kvslab_request_info *info);
 const uint32_t *kvslab_request_tokens(const struct kvslab_request *request, uint32_t *n); /* prompt and answer */
+/* In on_token and on_score: the @n likeliest tokens at that place, likeliest first; valid until it returns. */
+const struct kvslab_top *kvslab_request_top(const struct kvslab_request *request, uint32_t *n);
 
 struct kvslab_sched_stat {
 	uint64_t steps, rows, prefill_rows, decode_rows;

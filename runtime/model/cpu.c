@@ -19,6 +19,7 @@
 
 #define FEW_ROWS 4 /* up to here each worker does the row work of all rows itself */
 #define LOGIT_ROWS 32 /* rows whose logits are held at once */
+#define SCRATCH 3 /* vocabularies a thread: kern_sample()'s two, and adjusted logits */
 #define ATTN_QUERIES 32 /* of one work item of attention */
 #define ROPE_STEP 1024 /* positions by which the table grows */
 #define CLAIMS 8 /* parts a worker takes of a product, about: few enough to cost nothing, enough to end together */
@@ -67,7 +68,7 @@ struct cpu {
 	float *logits; /* [LOGIT_ROWS][vocab] */
 	float *last; /* [LOGIT_ROWS][dim_ld] */
 	struct kern_act act_last;
-	uint32_t *scratch; /* [workers][2 * vocab] */
+	uint32_t *scratch; /* [workers][SCRATCH * vocab] */
 	float *rope; /* [rope_rows][rope_dim] */
 	uint32_t rope_rows;
 };
@@ -368,21 +369,55 @@ static void layer_forward(struct lane *l, uint32_t i)
 	add_rows(l);
 }
 
+static float logprob_of(const struct cpu *c, const float *logits, uint32_t token)
+{
+	float top, sum = kern_logsum(c->ops, logits, c->m->vocab, &top);
+
+	return (logits[token] - top) - sum;
+}
+
+static void likeliest(const struct cpu *c, struct kvslab_row *row, const float *logits)
+{
+	uint32_t ids[KVSLAB_TOP_MAX], i;
+	float top, sum = kern_logsum(c->ops, logits, c->m->vocab, &top);
+
+	if (row->n_top > c->m->vocab)
+		row->n_top = c->m->vocab;
+	kern_top(logits, c->m->vocab, row->n_top, ids);
+	for (i = 0; i < row->n_top; i++)
+		row->top[i] = (struct kvslab_top){ ids[i], (logits[ids[i]] - top) - sum };
+}
+
 static void sample_row(struct lane *l, uint32_t r, const float *logits)
 {
 	struct cpu *c = l->c;
+	const struct kvslab_run *run = c->rows[r].run;
 	struct kvslab_row *row = c->rows[r].row;
-	const struct kvslab_sampling *s = &c->rows[r].run->sampling;
-	const struct kern_sampling ks = {
-		.temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .choice = s->choice, .seed = s->seed
-	};
-	uint32_t vocab = c->m->vocab;
+	const struct kvslab_sampling *s = &run->sampling;
+	const struct kern_sampling ks = { .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p,
+					  .min_p = s->min_p, .choice = s->choice, .seed = s->seed };
+	/* The token drawn stands one position after the row. */
+	const struct kern_adjust ka = { .bias_tokens = s->bias_tokens, .bias = s->bias, .n_bias = s->n_bias,
+					.repetition = s->repetition_penalty, .presence = s->presence_penalty,
+					.frequency = s->frequency_penalty, .tokens = run->tokens,
+					.n_tokens = run->tokens ? row->pos + 1 : 0,
+					.n_prompt = run->n_prompt <= row->pos ? run->n_prompt : row->pos + 1 };
+	uint32_t vocab = c->m->vocab, *scratch = c->scratch + (size_t)l->thread * SCRATCH * vocab;
+	float *adjusted = (float *)(scratch + 2 * (size_t)vocab);
 
 	if (row->logits)
 		memcpy(row->logits, logits, vocab * sizeof(*logits));
-	/* The token drawn stands one position after the row. */
-	row->result = kern_sample(c->ops, logits, vocab, &ks, (uint64_t)row->pos + 1, row->target,
-				  c->scratch + (size_t)l->thread * 2 * vocab, &row->logprob);
+	row->result = kern_sample(c->ops, logits, vocab, &ks, (uint64_t)row->pos + 1, row->target, scratch, &row->logprob);
+	if (row->result < 0)
+		return;
+	if (row->n_top)
+		likeliest(c, row, logits);
+	if (row->target >= 0 || !kern_adjusts(&ka))
+		return;
+	kern_adjust(adjusted, logits, vocab, &ka, scratch);
+	row->result = kern_sample(c->ops, adjusted, vocab, &ks, (uint64_t)row->pos + 1, -1, scratch, NULL);
+	if (row->result >= 0)
+		row->logprob = logprob_of(c, logits, (uint32_t)row->result);
 }
 
 /* Logits and samples of the rows that want them, some at a time. */
@@ -615,7 +650,7 @@ static int buffers_open(struct cpu *c)
 	c->y = room(rows * m->dim, sizeof(float));
 	c->logits = room((size_t)LOGIT_ROWS * m->vocab, sizeof(float));
 	c->last = room((size_t)LOGIT_ROWS * c->dim_ld, sizeof(float));
-	c->scratch = room((size_t)threads * 2 * m->vocab, sizeof(uint32_t));
+	c->scratch = room((size_t)threads * SCRATCH * m->vocab, sizeof(uint32_t));
 	if (!c->rows || !c->run_row || !c->want || !c->items || !c->next_item || !c->next_tile || !c->own || !c->q || !c->k || !c->v || !c->o ||
 	    !c->gate || !c->up || !c->y || !c->logits || !c->last || !c->scratch)
 		return -ENOMEM;

@@ -121,7 +121,7 @@ static int take_pages(struct kvslab_sched *s, struct kvslab_request *r)
 {
 	int found = 0, rc;
 
-	if (!s->no_prefix) {
+	if (!s->no_prefix && !request_scores(r)) {
 		found = kvslab_seq_match(r->seq);
 		if (found < 0)
 			return found;

@@ -40,9 +40,29 @@ static int take_token(struct kvslab_request *r, const struct kvslab_row *row)
 	r->info.t_last = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 	if (!r->info.completion_tokens++)
 		r->info.t_first = r->info.t_last;
+	r->row = row;
 	if (r->on_token)
 		r->on_token(r, token, row->logprob, r->data);
+	r->row = NULL;
 	return 0;
+}
+
+/* After a preemption some rows are computed again; they are told once. */
+static void tell_scores(struct kvslab_request *r, const struct kvslab_run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->n_rows && !r->cancelled; i++) {
+		const struct kvslab_row *row = &run->rows[i];
+
+		if (row->target < 0 || row->pos + 1 < r->scored || !request_scores(r))
+			continue;
+		r->scored = row->pos + 2;
+		r->row = row;
+		if (r->on_score)
+			r->on_score(r, row->pos + 1, row->logprob, r->data);
+		r->row = NULL;
+	}
 }
 
 static void apply_run(struct kvslab_sched *s, struct kvslab_request *r,
@@ -58,8 +78,16 @@ static void apply_run(struct kvslab_sched *s, struct kvslab_request *r,
 		rc = kvslab_seq_commit(r->seq, last->pos + 1);
 	if (rc < 0)
 		goto fail;
-	if (!(last->flags & KVSLAB_ROW_LOGITS))
+	if (r->score)
+		tell_scores(r, run);
+	if (r->cancelled)
+		goto cancel;
+	if (last->pos + 1 < r->seq->length)
 		return;
+	if (r->seq->length >= r->limit) { /* it was to be scored alone */
+		request_finish(r, KVSLAB_FINISH_LENGTH, 0);
+		return;
+	}
 	if ((uint32_t)last->result >= s->executor->vocab) {
 		rc = -EPROTO;
 		goto fail;

@@ -26,6 +26,8 @@ static void add_run(struct kvslab_sched *s, struct kvslab_request *r, uint32_t n
 	run->rows = s->rows + s->n_rows;
 	run->n_rows = n;
 	run->sampling = r->sampling;
+	run->tokens = seq->tokens;
+	run->n_prompt = r->info.prompt_tokens;
 	for (g = 0; g < s->kv->geo.groups; g++) {
 		run->pages_ro[g] = kvslab_seq_pages_ro(seq, g);
 		run->pages_rw[g] = kvslab_seq_pages_rw(seq, g);
@@ -36,8 +38,16 @@ static void add_run(struct kvslab_sched *s, struct kvslab_request *r, uint32_t n
 		*row = (struct kvslab_row){ .token = seq->tokens[start + i],
 					    .pos = start + i,
 					    .target = -1 };
-		if (start + i + 1 == seq->length)
+		if (start + i + 1 == seq->length) {
 			row->flags |= KVSLAB_ROW_LOGITS;
+		} else if (request_scores(r)) {
+			row->flags |= KVSLAB_ROW_LOGITS;
+			row->target = (int32_t)seq->tokens[start + i + 1];
+		}
+		if (r->n_top && (row->flags & KVSLAB_ROW_LOGITS)) {
+			row->top = s->tops + (size_t)(s->n_rows + i) * KVSLAB_TOP_MAX;
+			row->n_top = r->n_top;
+		}
 		if (start + i < stored)
 			row->flags |= KVSLAB_ROW_STORED;
 	}
@@ -105,7 +115,7 @@ void sched_pack(struct kvslab_sched *s)
 	for (r = s->running.first; r && s->n_rows < s->step_tokens; r = r->next) {
 		if (r->in_batch)
 			continue;
-		if (!s->no_prefix && at_full_block(r)) {
+		if (!s->no_prefix && !request_scores(r) && at_full_block(r)) {
 			match_again(s, r);
 			if (at_full_block(r) && computed_by_other(s, r))
 				continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /* A request's life: added or forked, cancelled, ended, gone. */
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,16 +20,58 @@ static void request_free(struct kvslab_request *r)
 {
 	kvslab_seq_close(r->seq);
 	free(r->stop);
+	free(r->bias);
 	free(r);
+}
+
+static bool within(float v, float min, float max)
+{
+	return v >= min && v <= max; /* false for a NaN */
+}
+
+static int check_sampling(const struct kvslab_sched *s, const struct kvslab_sampling *p)
+{
+	uint32_t i;
+
+	if (!within(p->temperature, 0, FLT_MAX) || !within(p->top_p, 0, FLT_MAX) || !within(p->min_p, 0, 1) ||
+	    !within(p->repetition_penalty, 0, FLT_MAX) || !within(p->presence_penalty, -FLT_MAX, FLT_MAX) ||
+	    !within(p->frequency_penalty, -FLT_MAX, FLT_MAX) ||
+	    (p->n_bias && (!p->bias_tokens || !p->bias)))
+		return -EINVAL;
+	for (i = 0; i < p->n_bias; i++)
+		if (p->bias_tokens[i] >= s->executor->vocab || !within(p->bias[i], -FLT_MAX, FLT_MAX))
+			return -EINVAL;
+	return 0;
 }
 
 static int check_opts(const struct kvslab_sched *s, const struct kvslab_request_opts *o)
 {
 	if (s->closing)
 		return -ESHUTDOWN;
-	if (!o || !o->max_tokens || o->priority >= KVSLAB_PRIORITIES || (o->n_stop && !o->stop) ||
+	if (!o || (!o->max_tokens && !o->score_prompt) || o->n_top > KVSLAB_TOP_MAX || o->priority >= KVSLAB_PRIORITIES || (o->n_stop && !o->stop) ||
 	    (o->salt_size && !o->salt))
 		return -EINVAL;
+	return check_sampling(s, &o->sampling);
+}
+
+static int copy_bias(struct kvslab_request *r, const struct kvslab_sampling *p)
+{
+	size_t n = p->n_bias;
+	uint32_t *tokens;
+	float *bias;
+
+	r->sampling = *p;
+	if (!n)
+		return 0;
+	r->bias = malloc(n * (sizeof(*tokens) + sizeof(*bias)));
+	if (!r->bias)
+		return -ENOMEM;
+	tokens = r->bias;
+	bias = (float *)(tokens + n);
+	memcpy(tokens, p->bias_tokens, n * sizeof(*tokens));
+	memcpy(bias, p->bias, n * sizeof(*bias));
+	r->sampling.bias_tokens = tokens;
+	r->sampling.bias = bias;
 	return 0;
 }
 
@@ -36,13 +79,24 @@ static int check_opts(const struct kvslab_sched *s, const struct kvslab_request_
 static struct kvslab_request *request_new(struct kvslab_sched *s,
 					  const struct kvslab_request_opts *o)
 {
-	struct kvslab_request *r = calloc(1, sizeof(*r));
+	struct kvslab_request *r;
 
+	if (o->n_top && !s->tops) {
+		s->tops = calloc((size_t)s->step_tokens * KVSLAB_TOP_MAX, sizeof(*s->tops));
+		if (!s->tops)
+			return NULL;
+	}
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
+	if (copy_bias(r, &o->sampling)) {
+		free(r);
+		return NULL;
+	}
 	if (o->n_stop) {
 		r->stop = malloc(o->n_stop * sizeof(*r->stop));
 		if (!r->stop) {
+			free(r->bias);
 			free(r);
 			return NULL;
 		}
@@ -52,7 +106,10 @@ static struct kvslab_request *request_new(struct kvslab_sched *s,
 	r->sched = s;
 	r->arrival = s->arrivals++;
 	r->priority = o->priority;
-	r->sampling = o->sampling;
+	r->n_top = o->n_top;
+	r->score = o->score_prompt;
+	r->scored = 1;
+	r->on_score = o->on_score;
 	r->on_token = o->on_token;
 	r->on_done = o->on_done;
 	r->data = o->data;
@@ -151,6 +208,7 @@ int kvslab_sched_fork(struct kvslab_sched *s, struct kvslab_request *parent,
 	if (rc < 0)
 		goto fail;
 	r->seq->priority = r->priority;
+	r->score = false;
 	set_limit(r, o->max_tokens, capacity);
 	if (parent->state == REQUEST_RUNNING && may_run_now(s, r)) {
 		r->info.cached_tokens = request_start(r);
@@ -227,4 +285,10 @@ const uint32_t *kvslab_request_tokens(const struct kvslab_request *r, uint32_t *
 {
 	*n = r->seq->length;
 	return r->seq->tokens;
+}
+
+const struct kvslab_top *kvslab_request_top(const struct kvslab_request *r, uint32_t *n)
+{
+	*n = r->row ? r->row->n_top : 0;
+	return r->row ? r->row->top : NULL;
 }

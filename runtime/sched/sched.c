@@ -82,6 +82,7 @@ void kvslab_sched_close(struct kvslab_sched *s)
 	free(s->runs);
 	free(s->batch_request);
 	free(s->rows);
+	free(s->tops);
 	free(s);
 }
 

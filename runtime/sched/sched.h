@@ -40,7 +40,13 @@ struct kvslab_request {
 	uint32_t limit; /* length of the sequence at which it ends */
 	uint32_t *stop; /* [n_stop]; owned */
 	uint32_t n_stop;
-	struct kvslab_sampling sampling;
+	struct kvslab_sampling sampling; /* its lists are in bias */
+	void *bias; /* owned */
+	uint32_t n_top;
+	const struct kvslab_row *row; /* in a callback: where kvslab_request_top() looks */
+	bool score; /* the prompt */
+	uint32_t scored; /* tokens of the prompt that on_score was told, with the first */
+	void (*on_score)(struct kvslab_request *request, uint32_t pos, float logprob, void *data);
 	void (*on_token)(struct kvslab_request *request, uint32_t token, float logprob, void *data);
 	void (*on_done)(struct kvslab_request *request, void *data);
 	void *data;
@@ -73,6 +79,7 @@ struct kvslab_sched {
 	struct kvslab_run *runs; /* [max_batch] */
 	struct kvslab_request **batch_request; /* [max_batch] */
 	struct kvslab_row *rows; /* [step_tokens] */
+	struct kvslab_top *tops; /* [step_tokens][KVSLAB_TOP_MAX]; NULL: nobody asked yet */
 	uint32_t n_rows;
 	bool in_flight;
 
@@ -102,6 +109,12 @@ static inline uint32_t request_start(const struct kvslab_request *r)
 	uint32_t committed = r->seq->committed, length = r->seq->length;
 
 	return committed < length ? committed : length - 1;
+}
+
+/* A prompt that is scored is computed whole, so that each of its rows gives logits. */
+static inline bool request_scores(const struct kvslab_request *r)
+{
+	return r->score && r->scored < r->info.prompt_tokens;
 }
 
 /* ---- admit.c ---- */

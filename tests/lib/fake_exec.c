@@ -196,6 +196,21 @@ bool fake_check(struct fake_exec *f, struct kvslab_seq *seq, uint32_t n)
 	return read_chain(f, ro, n, kvslab_seq_tokens(seq), &digest);
 }
 
+static float fake_score(uint64_t digest, uint32_t target)
+{
+	return -(float)(mix(digest + target) % 4096) / 64;
+}
+
+float fake_prompt_score(const struct fake_exec *f, const uint32_t *tokens, uint32_t n)
+{
+	uint64_t d = f->model;
+	uint32_t pos;
+
+	for (pos = 0; pos + 1 < n; pos++)
+		d = chain(d, tokens[pos], pos);
+	return fake_score(d, tokens[n - 1]);
+}
+
 uint32_t fake_answer(const struct fake_exec *f, const uint32_t *tokens, uint32_t n,
 		     const struct kvslab_sampling *sampling)
 {
@@ -238,7 +253,7 @@ static void check_writers(struct fake_exec *f, const struct kvslab_batch *b)
 static void run_one(struct fake_exec *f, struct kvslab_run *run)
 {
 	uint64_t digest;
-	uint32_t i;
+	uint32_t i, t;
 	int err = 0;
 
 	if (!run->n_rows) {
@@ -261,7 +276,9 @@ static void run_one(struct fake_exec *f, struct kvslab_run *run)
 		f->stored_rows += !!(row->flags & KVSLAB_ROW_STORED);
 		if (row->flags & KVSLAB_ROW_LOGITS) {
 			row->result = (int32_t)draw(f, digest, row->pos + 1, &run->sampling);
-			row->logprob = -1.5f;
+			row->logprob = row->target < 0 ? -1.5f : fake_score(digest, (uint32_t)row->target);
+			for (t = 0; t < row->n_top; t++)
+				row->top[t] = (struct kvslab_top){ (uint32_t)row->result + t, row->logprob - (float)t };
 		}
 	}
 	if (!err && chance(f, f->fail_run)) {

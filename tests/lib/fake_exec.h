@@ -44,6 +44,8 @@ void fake_open(struct fake_exec *f, const struct kvslab_geometry *geo, uint64_t 
 /* The token that follows tokens[n]. */
 uint32_t fake_answer(const struct fake_exec *f, const uint32_t *tokens, uint32_t n,
 		     const struct kvslab_sampling *sampling);
+/* The log probability of tokens[n - 1] after those before it, where it is a row's target. */
+float fake_prompt_score(const struct fake_exec *f, const uint32_t *tokens, uint32_t n);
 /* Compute positions [from, to) of @seq, reading all before; as a run of rows would. false: a fault.
  */
 bool fake_compute(struct fake_exec *f, struct kvslab_seq *seq, uint32_t from, uint32_t to);

@@ -143,7 +143,8 @@ static void fill_run(struct mu_engine *e, struct mu_stream *s, const struct plac
 
 	if (r)
 		mu_die("reserve %u tokens: %s", p->done + p->rows, kvslab_strerror(r));
-	*run = (struct kvslab_run){ .rows = rows, .n_rows = p->rows, .sampling = s->sampling };
+	*run = (struct kvslab_run){ .rows = rows, .n_rows = p->rows, .sampling = s->sampling, .tokens = s->ids,
+				    .n_prompt = s->n_prompt };
 	for (uint32_t i = 0; i < p->rows; i++) {
 		uint32_t pos = p->done + i;
 

@@ -44,6 +44,7 @@ struct mu_stream {
 	uint32_t chunk; /* 0: as many as there is room for */
 	bool match; /* look the prefix up first; what it has is not computed, the last token always is */
 	struct kvslab_sampling sampling;
+	uint32_t n_prompt; /* of the ids; the others count as said */
 	/* per position, untouched where nothing was computed; each may be NULL */
 	float *logits; /* [n][vocab] */
 	int32_t *drawn; /* [n] */

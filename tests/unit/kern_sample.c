@@ -38,6 +38,9 @@ static int restated(const float *logits, uint32_t n, const struct kern_sampling 
 	ops->exp(x, n);
 	for (i = 0; i < n; i++)
 		w[i] = (uint64_t)floor((double)x[i] * 0x1p40);
+	for (i = n; i-- && s->min_p > 0;)
+		if (w[i] < (uint64_t)floor((double)s->min_p * (double)w[0]))
+			w[i] = 0;
 	if (s->top_k && s->top_k < n)
 		kept = s->top_k;
 	for (i = 0; i < kept; i++)
@@ -97,14 +100,15 @@ static int against_restated(void)
 			s.temperature = below(2) ? 1e-38f : 1e30f;
 		s.top_k = below(2) ? 0 : between(1, below(2) ? 50 : n + 5);
 		s.top_p = below(2) ? 0 : below(5) ? (float)between(1, 1000) / 1000 : below(2) ? 1e-30f : 0x1.fffffep-1f;
+		s.min_p = below(2) ? 0 : below(4) ? (float)below(1000) / 1000 : below(2) ? 1 : 1e-12f;
 		s.choice = below(3);
 		s.seed = rnd(&seed);
 		got = kern_sample(ops, x, n, &s, position, -1, scratch, below(2) ? &lp : NULL);
 		want = restated(x, n, &s, position);
 		good = got == want;
 		if (!good)
-			printf("# n %u temperature %g top_k %u top_p %g: %d, not %d\n", n, s.temperature, s.top_k, s.top_p, got,
-			       want);
+			printf("# n %u temperature %g top_k %u top_p %g min_p %g: %d, not %d\n", n, s.temperature, s.top_k,
+			       s.top_p, s.min_p, got, want);
 	}
 	free(x), free(scratch);
 	return good;

@@ -56,6 +56,9 @@ static void shuffled_pages(uint32_t order[N_PAGES])
 	}
 }
 
+static const uint32_t bias_tokens[] = { 7, 3, 11 };
+static const float bias[] = { 2.5f, -4, 1.25f };
+
 static struct kvslab_sampling any_sampling(bool greedy)
 {
 	struct kvslab_sampling s = { .seed = rnd(&seed) };
@@ -65,6 +68,17 @@ static struct kvslab_sampling any_sampling(bool greedy)
 	s.temperature = 0.3f + (float)below(100) / 60;
 	s.top_k = below(2) ? between(1, 60) : 0;
 	s.top_p = below(2) ? 0.5f + (float)below(50) / 100 : 0;
+	s.min_p = below(2) ? (float)below(100) / 1000 : 0;
+	if (below(2)) {
+		s.repetition_penalty = 0.8f + (float)below(80) / 100;
+		s.presence_penalty = (float)below(20) / 10 - 1;
+		s.frequency_penalty = (float)below(20) / 10 - 1;
+	}
+	if (below(2)) {
+		s.bias_tokens = bias_tokens;
+		s.bias = bias;
+		s.n_bias = 3;
+	}
 	return s;
 }
 
@@ -285,6 +299,7 @@ static bool teacher_agrees(struct mu_engine *e, const struct ms_request *r)
 	memcpy(ids, r->prompt, r->n_prompt * sizeof(*ids));
 	memcpy(ids + r->n_prompt, r->tokens, (r->n_tokens - 1) * sizeof(*ids));
 	s = stream_for(ids, n, &r->sampling, &a);
+	s.n_prompt = r->n_prompt;
 	mu_run(e, &s, 1);
 	kvslab_seq_close(s.seq);
 	good = !memcmp(a.drawn + r->n_prompt - 1, r->tokens, r->n_tokens * sizeof(*r->tokens)) &&
