@@ -237,6 +237,14 @@ static int take_extents(struct kvc_client *client, u32 id, struct kvc_op *op)
 	return kvc_more(op) ? KVC_MORE : KVC_STEP_NONE;
 }
 
+/* What the client itself keeps as spares for other page sizes. */
+static int take_spares(struct kvc_client *client, u32 id, struct kvc_op *op)
+{
+	if (!kvc_take_own_spares(client, id, slabs_missing(client, id, op), op))
+		return KVC_STEP_NONE;
+	return kvc_more(op) ? KVC_MORE : KVC_STEP_NONE;
+}
+
 /* Extents that other caches or pools only cache in; then spares. */
 static int take_distant(struct kvc_client *client, u32 id, struct kvc_op *op)
 {
@@ -265,7 +273,7 @@ static int step(struct kvc_client *client, u32 id, u64 *pages, struct kvc_op *op
 	if (!memory)
 		while (op->nr_slots)
 			kvc_uncharge(client->pool, op->slots[--op->nr_slots]);
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 6; i++) {
 		r = KVC_STEP_NONE;
 		if (i == 0)
 			r = kvc_take_ownerless(client, id, pages, op);
@@ -273,9 +281,11 @@ static int step(struct kvc_client *client, u32 id, u64 *pages, struct kvc_op *op
 			r = take_extents(client, id, op);
 		else if (i == 2)
 			r = kvc_take_over(client, id, op);
-		else if (i == 3)
+		else if (i == 3 && memory)
+			r = take_spares(client, id, op);
+		else if (i == 4)
 			r = kvc_take_cached(client, id, op);
-		else if (i == 4 && memory)
+		else if (i == 5 && memory)
 			r = take_distant(client, id, op);
 		if (r == KVC_STEP_RECORD) {
 			if (!(op->flags & KVC_OP_NOTABLE)) {

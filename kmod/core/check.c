@@ -364,6 +364,30 @@ static void check_cache(struct walk *w, struct kvc_cache *cache)
 			cached++;
 		}
 	}
+	kvc_list_for(l, &cache->parked) {
+		struct kvc_list *p;
+
+		slab = container_of(l, struct kvc_slab, park);
+		RULE(w, !kvc_list_empty(&slab->parked) && (!slab->holds || slab->going),
+		     "extent %u: held for %u reasons, and its pages are parked, or none is",
+		     slab->extent, slab->holds);
+		before = NULL;
+		kvc_list_for(p, &slab->parked) {
+			entry = container_of(p, struct kvc_entry, node);
+			RULE(w, !entry->refs && entry->slab == slab,
+			     "extent %u page %u: parked elsewhere, or referenced", slab->extent,
+			     entry->index);
+			RULE(w,
+			     !before || before->class < entry->class ||
+				     (before->class == entry->class &&
+				      (before->stamp < entry->stamp ||
+				       (before->stamp == entry->stamp &&
+					before->depth >= entry->depth))),
+			     "extent %u page %u: parked out of order", slab->extent, entry->index);
+			before = entry;
+			cached++;
+		}
+	}
 	RULE(w, cached == cache->nr_cached, "cache %u: %u pages to evict, counted as %u", cache->id,
 	     cached, cache->nr_cached);
 }

@@ -93,6 +93,7 @@ int kvc_ref(struct kvc_entry *entry)
 		r = kvc_account(slab, 1, 0, 0, 0);
 		if (r)
 			return r;
+		kvc_unpark(slab);
 	}
 	slab->nr_ref++;
 	slab->cache->nr_cached--;

@@ -176,6 +176,7 @@ static int cache_add(struct kvc_pool *pool, void *mem, u32 page_size, bool pinne
 		kvc_list_init(&cache->bin[i]);
 	for (i = 0; i < KVC_CLASSES; i++)
 		kvc_list_init(&cache->evict[i]);
+	kvc_list_init(&cache->parked);
 
 	kvc_lock_take(&pool->lock);
 	for (id = 0; id < KVC_CACHES_MAX && pool->cache[id]; id++) {

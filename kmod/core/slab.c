@@ -31,6 +31,8 @@ struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cach
 	kvc_list_init(&slab->bin);
 	kvc_list_init(&slab->idle);
 	kvc_list_init(&slab->quarantine);
+	kvc_list_init(&slab->parked);
+	kvc_list_init(&slab->park);
 	/* The extent is reserved by this call, so its epoch stands still. */
 	slab->epoch = pool->arena->extent[extent].epoch;
 	for (i = 0; i < slab->pages; i++) {
@@ -145,6 +147,7 @@ void kvc_strip(struct kvc_slab *slab, enum kvc_hook_evict why, struct kvc_op *op
 	kvc_lock_drop(&pool->lock);
 
 	kvc_lock_take(&pool->index.lock);
+	kvc_list_del(&slab->park);
 	for (i = 0; i < slab->pages; i++) {
 		if (slab->page[i].state != KVC_INDEXED)
 			continue;

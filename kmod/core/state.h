@@ -86,6 +86,8 @@ struct kvc_slab {
 	struct kvc_list idle; /* [6] in its pool, by nr_indexed, while nobody holds it */
 	struct kvc_list quarantine; /* [2] in its pool, while it has quarantined pages */
 	u32 nr_quarantined; /* [2] */
+	struct kvc_list parked; /* [5] cached pages that ALLOC cannot have now: see evict.c */
+	struct kvc_list park; /* [5] in its cache, while there are any */
 	u32 nr_ref; /* [5] pages with references */
 	/*
 	 * [6] Reasons for being held: 1 if it has an owner; 1 for each page that is private to
@@ -180,6 +182,7 @@ struct kvc_cache {
 	u32 nr_cached, nr_indexed; /* [5] pages */
 	struct kvc_list evict[KVC_CLASSES]; /* [5] cached pages: least recent stamp first, then
 					       deepest first */
+	struct kvc_list parked; /* [5] slabs, by the first of their parked pages */
 	u32 nr_idle; /* [6] slabs that nobody holds */
 	u32 nr_slabs; /* [6] */
 	u64 nr_quarantined, nr_moving; /* [6] pages */
@@ -423,15 +426,17 @@ static inline bool kvc_bit(const u64 *bits, u32 i)
 	return bits[i / 64] >> (i % 64) & 1;
 }
 
-/* ---- alloc.c, take.c: how ALLOC gets pages ---- */
+/* ---- alloc.c, take.c, evict.c: how ALLOC gets pages ---- */
 
 u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n);
 int kvc_take_ownerless(struct kvc_client *client, u32 id, u64 *pages, struct kvc_op *op);
 int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op);
 int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op);
+bool kvc_take_own_spares(struct kvc_client *client, u32 id, u32 n, struct kvc_op *op);
 bool kvc_take_spare(struct kvc_pool *pool, u32 id, bool others, bool keep, struct kvc_op *op);
 void kvc_spare_dead(struct kvc_client *client, struct kvc_record *record, struct kvc_pool *to,
 		    struct kvc_op *op);
+void kvc_unpark(struct kvc_slab *slab);
 void kvc_taken(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struct kvc_op *op);
 
 /* An owner's slab has it no more. The record's guard and [4] are held; lists are the caller's. */

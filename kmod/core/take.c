@@ -39,6 +39,7 @@ static u32 take_slab(struct kvc_client *client, struct kvc_slab *slab, u64 *page
 		     struct kvc_op *op)
 {
 	struct kvc_record *record = client->map[slab->extent];
+	struct kvc_index *index = &client->pool->index;
 	bool clean = !slab->last || slab->last == client->serial;
 	u32 n = slab->nr_free;
 	int mine = record ? record->nr_private : 0;
@@ -46,6 +47,9 @@ static u32 take_slab(struct kvc_client *client, struct kvc_slab *slab, u64 *page
 	/* It may be that nobody holds it, and that a limit forbids to. */
 	if (kvc_account(slab, clean ? 1 - mine : (int)n, clean ? 0 : n, 0, 0))
 		return 0;
+	kvc_lock_take(&index->lock);
+	kvc_unpark(slab);
+	kvc_lock_drop(&index->lock);
 	kvc_bin_del(slab);
 	if (!clean)
 		return begin_transit(slab, op);
@@ -145,43 +149,6 @@ int kvc_take_over(struct kvc_client *client, u32 id, struct kvc_op *op)
 	return taken ? KVC_MORE : r;
 }
 
-/* Cached pages of this cache, in the order of eviction. */
-int kvc_take_cached(struct kvc_client *client, u32 id, struct kvc_op *op)
-{
-	struct kvc_cache *cache = client->pool->cache[id];
-	struct kvc_index *index = &client->pool->index;
-	struct kvc_entry *entry;
-	struct kvc_list *l, *next;
-	u32 level, taken = 0, max = op->nr_stash < KVC_ZAPS ? op->nr_stash : KVC_ZAPS;
-	int r = KVC_STEP_NONE;
-
-	kvc_lock_take(&index->lock);
-	for (level = 0; level < KVC_CLASSES; level++) {
-		kvc_list_for_safe(l, next, &cache->evict[level]) {
-			if (taken == missing(op))
-				goto out;
-			if (!max) {
-				r = KVC_STEP_RECORD;
-				goto out;
-			}
-			entry = container_of(l, struct kvc_entry, node);
-			/* In a slab that nobody holds, where a limit forbids to, the next one may
-			 * do. */
-			if (kvc_account(entry->slab, 1, 1, 0, -1))
-				continue;
-			if (!kvc_zap_page(op, entry->slab, entry->index, KVC_ZAP_EVICT, max)) {
-				kvc_account(entry->slab, -1, -1, 0, 1);
-				goto out;
-			}
-			kvc_evict_entry(entry, KVC_EVICT_PAGE);
-			taken++;
-		}
-	}
-out:
-	kvc_lock_drop(&index->lock);
-	return taken ? KVC_MORE : r;
-}
-
 /* [3] held. A spare goes. */
 void kvc_spare_dead(struct kvc_client *client, struct kvc_record *record, struct kvc_pool *to,
 		    struct kvc_op *op)
@@ -196,6 +163,27 @@ void kvc_spare_dead(struct kvc_client *client, struct kvc_record *record, struct
 	kvc_slab_dead(slab, to, op);
 	kvc_lock_drop(&slab->cache->lock);
 	kvc_guest(client, record, op);
+}
+
+/* The client's own spares of other caches; their extents are reserved for this call. */
+bool kvc_take_own_spares(struct kvc_client *client, u32 id, u32 n, struct kvc_op *op)
+{
+	struct kvc_share *share;
+	u32 i, k = 0;
+
+	if (client->share[id].pinned)
+		return false;
+	kvc_lock_take(&client->lock);
+	for (i = 0; i < KVC_CACHES_MAX; i++) {
+		share = &client->share[i];
+		for (; i != id && !share->pinned && share->nr_spares && k < n && k < KVC_RELEASES;
+		     k++)
+			kvc_spare_dead(client,
+				       container_of(share->room.prev, struct kvc_record, node),
+				       client->pool, op);
+	}
+	kvc_lock_drop(&client->lock);
+	return k;
 }
 
 /* [2] of @pool held. Dissolve a spare of any cache but @id; its extent is reserved for @to. */
