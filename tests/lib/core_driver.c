@@ -151,6 +151,27 @@ static int make(struct driver *d, struct call *c)
 	}
 }
 
+/* First as one that may not wait: it ends, or changes nothing and is made again. */
+static int without_waiting(struct driver *d, struct call *c)
+{
+	struct kvc_stat before, after;
+	int r;
+
+	kvc_stat(d->pool[c->pool], &before);
+	r = make(d, c);
+	d->nowait[r == -EAGAIN]++;
+	if (r == KVC_MORE)
+		driver_wrong(d, "a call that may not wait wants something");
+	if (r != -EAGAIN)
+		return r;
+	kvc_stat(d->pool[c->pool], &after);
+	if (memcmp(&before, &after, sizeof(before)))
+		driver_wrong(d, "a call said EAGAIN and changed something");
+	core_tables(&c->op);
+	kvc_op_init(&c->op);
+	return make(d, c);
+}
+
 /* One half of a call. */
 static void advance(struct driver *d, struct call *c)
 {
@@ -161,7 +182,7 @@ static void advance(struct driver *d, struct call *c)
 		if (&d->call[i] != c)
 			d->call[i].alone = false;
 	d->now = c;
-	r = make(d, c);
+	r = c->op.flags & KVC_OP_NOWAIT && !c->op.phase ? without_waiting(d, c) : make(d, c);
 	if (r == KVC_MORE) {
 		driver_begun(d, c);
 		if (c->op.phase == KVC_PHASE_END)
@@ -193,6 +214,9 @@ static void begin(struct driver *d, struct call *c, int client)
 		c->alone = c->alone && !d->call[i].running;
 	driver_fill(d, c);
 	driver_expect(d, c);
+	if ((c->kind == CALL_ALLOC || c->kind == CALL_FREE || c->kind == CALL_LOOKUP) &&
+	    driver_below(d, 3) == 0)
+		kvc_op_init_nowait(&c->op);
 	c->running = true;
 	d->calls++;
 	advance(d, c);
@@ -305,6 +329,54 @@ static void pins(struct driver *d)
 
 /* ---- after each step ---- */
 
+/* Caches, clients and slabs add up to what is said of the pool. */
+static void compare_parts(struct driver *d, int p, const struct kvc_stat *stat)
+{
+	struct kvc_client_stat clients[MODEL_CLIENTS];
+	struct kvc_slab_stat slabs[2];
+	struct kvc_cache_stat cache;
+	u64 sums[3][6] = { { 0 } }, all[6] = { stat->free,   stat->private_pages, stat->moving,
+					       stat->sealed, stat->cached,	  stat->quarantined };
+	u64 privates = 0, refs = 0, want = 0;
+	u32 i, k, n, from = 0, pages = 0, nr_slabs = 0;
+	int c;
+
+	for (i = 0; !kvc_cache_stat(d->pool[p], i, &cache); i++) {
+		u64 part[6] = { cache.free,   cache.private_pages, cache.moving,
+				cache.sealed, cache.cached,	   cache.quarantined };
+
+		for (k = 0; k < 6; k++)
+			sums[0][k] += part[k];
+		pages += cache.slabs * cache.pages;
+	}
+	do {
+		n = kvc_slabs(d->pool[p], &from, slabs, 2);
+		for (i = 0; i < n; i++) {
+			u64 part[6] = { slabs[i].free,	 slabs[i].private_pages, slabs[i].moving,
+					slabs[i].sealed, slabs[i].cached,	 slabs[i].quarantined };
+
+			for (k = 0; k < 6; k++)
+				sums[1][k] += part[k];
+			nr_slabs++;
+		}
+	} while (from);
+	if (memcmp(sums[0], all, sizeof(all)) || memcmp(sums[1], all, sizeof(all)) ||
+	    pages != all[0] + all[1] + all[2] + all[3] + all[4] + all[5] ||
+	    nr_slabs != stat->slabs)
+		driver_wrong(d, "pool %d: its caches or slabs do not add up", p);
+	n = kvc_clients(d->pool[p], clients, MODEL_CLIENTS);
+	for (i = 0; i < n; i++) {
+		privates += clients[i].private_pages;
+		refs += clients[i].references;
+	}
+	for (c = 0; c < MODEL_CLIENTS; c++)
+		if (d->client[c] && d->client_pool[c] == p)
+			want += model_references(&d->m, c);
+	if (n != stat->clients || privates != stat->private_pages || refs != want)
+		driver_wrong(d, "pool %d: %u clients have %llu private pages and %llu references", p,
+			     n, (unsigned long long)privates, (unsigned long long)refs);
+}
+
 static void compare(struct driver *d)
 {
 	struct model_count count;
@@ -343,7 +415,28 @@ static void compare(struct driver *d)
 		if (stat.free + stat.private_pages + stat.sealed + stat.cached + stat.quarantined <
 		    pages)
 			driver_wrong(d, "pool %d: pages are missing", p);
+		compare_parts(d, p, &stat);
 	}
+}
+
+/* What client @c finds at page @x, @i: in its own pool whatever there is, to be written by its
+ * holder. */
+static void look_at(struct driver *d, int c, u32 x, u32 i)
+{
+	struct model_extent *e = &d->m.extent[x];
+	struct model_page *page = &e->page[i];
+	u32 size = KVC_EXTENT_SIZE / KVC_FRAME_SIZE / e->pages * KVC_FRAME_SIZE;
+	bool mine = d->client_pool[c] == e->pool, writable;
+	struct kvc_at at;
+	int r = kvc_page_at(d->pool[d->client_pool[c]], d->client[c], x,
+			    i * size + driver_below(d, size), &at);
+
+	writable = page->state == MODEL_PRIVATE && page->holder == c;
+	if (r != (mine ? 0 : -ENXIO) ||
+	    (!r && (at.writable != writable || !at.readable || at.sealing || at.size != size ||
+		    at.index != i || at.offset != i * size)))
+		driver_wrong(d, "extent %u page %u: client %d finds %d writable %d readable %d", x,
+			     i, c, r, at.writable, at.readable);
 }
 
 /* Who may see page @x, @i: its holders and nobody else. */
@@ -357,6 +450,7 @@ static void look(struct driver *d, u32 x, u32 i)
 	for (c = 0; c < MODEL_CLIENTS; c++) {
 		if (!d->client[c] || running(d, c))
 			continue;
+		look_at(d, c, x, i);
 		r = kvc_where(d->client[c], handle, &where);
 		want = model_live(&d->m, handle) && model_holds(page, c) ? 0 : -EBADF;
 		if (!want && (where.extent != x ||

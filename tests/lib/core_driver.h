@@ -55,6 +55,7 @@ struct driver {
 	struct core_env env;
 	struct model m;
 	u64 seed;
+	u64 nowait[2]; /* calls that ended, and that said EAGAIN */
 	u64 calls, good, results[CALL_KINDS][2], refused;
 	struct kvc_pool *pool[MODEL_POOLS];
 	struct kvc_client *client[MODEL_CLIENTS];

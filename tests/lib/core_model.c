@@ -248,3 +248,15 @@ int model_wrong(struct model *m, u64 handle, int client, u32 life, int *maybe)
 		return -EBADF;
 	return -ESTALE;
 }
+
+u64 model_references(struct model *m, int client)
+{
+	u64 refs = 0;
+	u32 x, i;
+
+	for (x = 0; x < m->nr; x++)
+		for (i = 0; i < m->extent[x].pages; i++)
+			if (m->extent[x].page[i].state == MODEL_SEALED)
+				refs += m->extent[x].page[i].refs[client];
+	return refs;
+}

@@ -65,6 +65,7 @@ bool model_holds(const struct model_page *page, int client);
 bool model_has_record(struct model *m, u32 extent,
 		      int client); /* of what it holds; not of spares */
 bool model_is_held(const struct model_extent *extent);
+u64 model_references(struct model *m, int client);
 void model_count(struct model *m, int pool, struct model_count *count);
 bool model_any_quarantined(struct model *m);
 

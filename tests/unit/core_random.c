@@ -13,7 +13,7 @@ static const char *const names[CALL_KINDS] = { "ALLOC",	 "FREE",       "GET",	  
 int main(int argc, char **argv)
 {
 	u64 seed = tap_seed(argc, argv), calls = 0, want, rounds = 0,
-	    results[CALL_KINDS][2] = { 0 };
+	    nowait[2] = { 0 }, results[CALL_KINDS][2] = { 0 };
 	struct driver *d = malloc(sizeof(*d));
 	bool good = true;
 	u32 i;
@@ -36,6 +36,8 @@ int main(int argc, char **argv)
 		}
 		calls += d->calls;
 		rounds++;
+		nowait[0] += d->nowait[0];
+		nowait[1] += d->nowait[1];
 		for (i = 0; i < CALL_KINDS; i++) {
 			results[i][0] += d->results[i][0];
 			results[i][1] += d->results[i][1];
@@ -48,6 +50,9 @@ int main(int argc, char **argv)
 			   (i >= CALL_EXIT || results[i][1] * 50 > want / 50),
 		   "%s: %llu succeeded, %llu were refused", names[i],
 		   (unsigned long long)results[i][0], (unsigned long long)results[i][1]);
+	ok(nowait[0] * 50 > want && nowait[1] * 50 > want,
+	   "%llu calls that might not wait ended, %llu said EAGAIN", (unsigned long long)nowait[0],
+	   (unsigned long long)nowait[1]);
 	free(d);
 	return done();
 }
