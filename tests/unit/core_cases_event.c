@@ -79,6 +79,31 @@ static void one_waiter_at_a_time(void)
 	case_close(&c);
 }
 
+/* What ALLOC had when it failed it gives back, and that is no news. */
+static void own_pages(void)
+{
+	struct kvc_client *a, *b;
+	struct kvc_pool *pool;
+	u64 held[6], mine[6];
+
+	case_open(&c, 2);
+	pool = pool_with(0, 2, 0, 0, 9, SIX);
+	a = core_client(pool);
+	b = core_client(pool);
+	get(a, held, 6);
+	get(b, mine, 6);
+	put(b, mine, 2);
+	ok(get(b, mine, 3) == -ENOSPC && !op.nr_wakes && !kvc_events(b, false),
+	   "three are wanted, two are there: the two are no event for who failed");
+	ok(!put(a, held, 1) && woke(9) && kvc_events(b, true) == KVC_EVENT_ROOM &&
+		   get(b, mine, 3) == 3 && case_holds(&c),
+	   "a third one, of another's, is");
+	core_client_exit(&c.env, a);
+	core_client_exit(&c.env, b);
+	case_pool_close(&c, pool);
+	case_close(&c);
+}
+
 static void waiter_ends(void)
 {
 	struct kvc_client *a, *b, *d;
@@ -277,6 +302,7 @@ static void may_not_wait(void)
 int main(void)
 {
 	one_waiter_at_a_time();
+	own_pages();
 	waiter_ends();
 	other_pools();
 	watermarks();

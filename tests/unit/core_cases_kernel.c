@@ -43,7 +43,7 @@ static void faults(void)
 	struct kvc_seal seal = { .flags = KVC_SEAL_ROOT };
 	struct kvc_at w, r;
 	struct kvc_op op;
-	u64 page[8], theirs;
+	u64 page[9], theirs;
 	int e, f;
 
 	case_open(&c, 2);
@@ -245,29 +245,32 @@ static void out_of_reach(void)
 {
 	struct kvc_pool *pool;
 	struct kvc_client *a;
-	struct kvc_pool_params params = { .max = 3 };
+	struct kvc_pool_params params = { 0 };
 	u64 page[18], one, again;
 	u32 i, parked = 0;
 	struct kvc_op op;
 
 	case_open(&c, 4);
-	pool = case_pool(&c, 0, 1, SIX);
+	pool = case_pool(&c, 0, 3, SIX);
 	a = core_client(pool);
-	/* Three slabs are cached, one after the other, and none of them is held. */
-	for (i = 0; i < 18; i++) {
-		if (i % 6 == 0)
-			get(a, 0, page + i, 6);
-		case_seal(&c, a, &page[i], i * 100, 0);
-		if (i % 6 == 5)
-			put(a, page + i - 5, 6);
-	}
-	ok(now(pool).cached == 18 && now(pool).slabs == 3 && !now(pool).held,
+	/* Three slabs are cached, each a chain, one after the other, and none of them is held. */
+	get(a, 0, page, 18);
+	for (i = 0; i < 18; i++)
+		if (i != 11)
+			case_seal(&c, a, &page[i], i / 6 * 100 + i % 6, 0);
+	for (i = 0; i < 18; i += 6)
+		put(a, page + i, 6);
+	params.max = 1;
+	kvc_op_init(&op);
+	ok(!kvc_pool_set(pool, &params, &op) && now(pool).cached == 17 && now(pool).slabs == 3 &&
+		   !now(pool).held,
 	   "three slabs of cached pages at a max of one");
-	ok(case_lookup(&c, a, 0, 1400, &again) == 1, "a page of the last one is referenced");
+	ok(case_lookup(&c, a, 0, 202, &again) == 1, "a page of the last one is referenced");
 	case_reset(&c);
 	ok(get(a, 0, &one, 1) == 1 && c.nr_evicted == 1 &&
-		   c.evicted[0] >> 6 == kvc_handle_extent(page[14]) && case_holds(&c),
-	   "only that slab's pages can be had: its oldest goes");
+		   c.evicted[0] == (kvc_handle_extent(page[17]) << 6 | kvc_handle_index(page[17])) &&
+		   case_holds(&c),
+	   "only that slab's pages can be had: its deepest goes");
 	for (i = 0; i < 18; i += 6)
 		parked += !kvc_list_empty(
 			&c.env.arena->extent[kvc_handle_extent(page[i])].slab->parked);
@@ -275,13 +278,25 @@ static void out_of_reach(void)
 	put(a, &again, 1);
 	put(a, &one, 1);
 	ok(case_holds(&c), "nothing is held");
+	ok(case_lookup(&c, a, 0, 3, &again) == 1 && case_holds(&c) && !put(a, &again, 1) &&
+		   case_holds(&c),
+	   "a parked page is found, and those beside it come back");
 	case_reset(&c);
 	c.decline_slabs = true;
 	kvc_op_init(&op);
+	params.max = 3;
 	ok(!kvc_pool_set(pool, &params, &op) && get(a, 0, page + 12, 3) == 3 && case_holds(&c),
-	   "max rises; three pages without new memory");
-	ok(c.nr_evicted && c.evicted[0] >> 6 == kvc_handle_extent(page[0]),
-	   "the oldest page of all is evicted first");
+	   "max rises; without new memory three pages come from two slabs that have room, and");
+	ok(c.nr_evicted == 1 &&
+		   c.evicted[0] == (kvc_handle_extent(page[5]) << 6 | kvc_handle_index(page[5])),
+	   "the oldest page of all, which is evicted");
+	c.decline_slabs = false;
+	kvc_op_init(&op);
+	params.max = 1;
+	ok(kvc_pool_set(pool, &params, &op) == -EBUSY && !put(a, page + 12, 3) &&
+		   !kvc_pool_set(pool, &params, &op) && get(a, 0, page + 12, 6) == 6 &&
+		   case_holds(&c) && get(a, 0, page, 1) == -EDQUOT && case_holds(&c),
+	   "at max again: a slab's worth and no more");
 	c.decline_slabs = false;
 	core_client_exit(&c.env, a);
 	case_pool_close(&c, pool);
