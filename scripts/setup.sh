@@ -28,6 +28,8 @@ header() { echo "#include <$1>" | gcc -E -x c -; }
 http_header() { header llhttp.h || header http_parser.h; } # the one has followed the other
 fuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null -; }
 library() { pkg-config --exists "$1"; }
+in_sbin() { command -v "$1" || test -x "/usr/sbin/$1"; } # where a user's PATH does not look
+kernel_headers() { test -n "$(echo /usr/src/linux-headers-*/Module.symvers | grep -v '[*]')"; }
 
 look() {
 	missing=
@@ -53,6 +55,15 @@ look() {
 	need git have git
 	need g++ have g++
 	need mandoc have mandoc
+	# The guest: scripts/kernel.sh takes the kernel's image out of its package without installing it.
+	need linux-headers-amd64 kernel_headers
+	need qemu-system-x86 have qemu-system-x86_64
+	need busybox-static have busybox
+	need pahole have pahole
+	need bpftool in_sbin bpftool
+	need kmod in_sbin depmod
+	need xz-utils have xz
+	need zstd have zstd
 	[ "$level" = check ] && return
 	need clang have clang
 	need libclang-rt-dev fuzzer
