@@ -249,7 +249,11 @@ static bool make_pool(struct driver *d, int p)
 		kvc_stat(d->pool[i], &stat);
 		committed += stat.held > stat.min ? stat.held : stat.min;
 	}
+#ifdef KVC_HOOKS
+	d->pool[p] = core_pool_as(&d->env, min, max, p + 1, &core_seen[p + 1], &err);
+#else
 	d->pool[p] = core_pool(&d->env, min, max, &err);
+#endif
 	if (err != (committed + min > n ? -ENOSPC : 0))
 		driver_wrong(d, "pool of min %u gives %d, %u of %u committed", min, err, committed,
 			     n);

@@ -33,7 +33,14 @@ void core_arena_free(struct core_env *env)
 
 struct kvc_pool *core_pool(struct core_env *env, u32 min, u32 max, int *err)
 {
-	struct kvc_pool_params params = { .min = min, .max = max, .secret = { 0x1234, 0x5678 } };
+	return core_pool_as(env, min, max, 0, NULL, err);
+}
+
+struct kvc_pool *core_pool_as(struct core_env *env, u32 min, u32 max, u32 id, void *data, int *err)
+{
+	struct kvc_pool_params params = {
+		.min = min, .max = max, .secret = { 0x1234, 0x5678 }, .id = id, .data = data
+	};
 	void *mem = core_mem(kvc_pool_size());
 	struct kvc_pool *pool = NULL;
 	int r = kvc_pool_init(mem, env->arena, &params, &pool);

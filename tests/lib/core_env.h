@@ -21,6 +21,8 @@ void *core_mem(size_t size); /* zeroed, aligned; ends the program if there is no
 void core_arena(struct core_env *env, u32 id, u32 extents);
 void core_arena_free(struct core_env *env); /* ends the program if a pool is left */
 struct kvc_pool *core_pool(struct core_env *env, u32 min, u32 max, int *err);
+/* The same with an id and data for hooks. */
+struct kvc_pool *core_pool_as(struct core_env *env, u32 min, u32 max, u32 id, void *data, int *err);
 int core_cache(struct kvc_pool *pool, u32 page_size);
 struct kvc_client *core_client(struct kvc_pool *pool);
 

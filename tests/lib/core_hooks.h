@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
+/* The core's hooks in a test: they count, as a tracing tool would. */
+#ifndef CORE_HOOKS_H
+#define CORE_HOOKS_H
+
+#define SEEN_POOLS 4 /* ids below that; others are not seen */
+#define SEEN_EXTENTS 64
+
+struct seen {
+	/* now, as the events add up */
+	s64 privates, indexed, slabs, idle, held, clients;
+	u64 allocs, frees, references, lookups, asked, found, seals, evictions, refused;
+	bool is_idle[SEEN_EXTENTS];
+	bool wrong; /* an event that cannot be */
+};
+
+extern struct seen core_seen[SEEN_POOLS];
+
+#define kvc_hook_page_alloc(pool, client, cache, size, handle) \
+	(core_seen[pool].privates++, core_seen[pool].allocs++, \
+	 core_seen[pool].wrong |= !(client) || !(size) || !(handle) || (cache) >= KVC_CACHES_MAX)
+#define kvc_hook_page_free(pool, client, cache, size, handle, left, left_refs) \
+	(core_seen[pool].privates -= (left) != KVC_LEFT_REFERENCE, core_seen[pool].frees++, \
+	 core_seen[pool].references += (left) == KVC_LEFT_REFERENCE, \
+	 core_seen[pool].wrong |= !(client) || !(size) || !(handle) || (cache) >= KVC_CACHES_MAX || \
+			     ((left) != KVC_LEFT_REFERENCE && (left_refs)))
+/* A duplicate is private until it is freed. */
+#define kvc_hook_page_seal(pool, client, cache, size, handle, sealed, tag, depth, class) \
+	(core_seen[pool].privates -= (handle) == (sealed), core_seen[pool].indexed += (handle) == (sealed), \
+	 core_seen[pool].seals++, core_seen[pool].wrong |= !(client) || !(size) || !(tag))
+#define kvc_hook_lookup(pool, client, cache, n, hits, tag)                                    \
+	(core_seen[pool].lookups++, core_seen[pool].asked += (n), core_seen[pool].found += (u32)(hits), \
+	 core_seen[pool].wrong |= !(client) || !(tag) != ((n) == (u32)(hits)))
+#define kvc_hook_evict(pool, cache, size, handle, why, tag, depth, class, age) \
+	(core_seen[pool].indexed--, core_seen[pool].evictions++, \
+	 core_seen[pool].wrong |= !(size) || !(handle) || !(tag) || (why) > KVC_EVICT_END)
+#define kvc_hook_slab_new(pool, client, cache, size, extent) \
+	(core_seen[pool].slabs++, core_seen[pool].wrong |= !(size) || (extent) >= SEEN_EXTENTS)
+#define kvc_hook_slab_free(pool, cache, size, extent, cached, quarantined) \
+	(core_seen[pool].slabs--, core_seen[pool].wrong |= !(size) || (extent) >= SEEN_EXTENTS)
+#define kvc_hook_slab_take(pool, from, to, cache, size, extent, free) \
+	(core_seen[pool].wrong |= !(from) || !(to) || (from) == (to) || !(free))
+#define kvc_hook_quota(pool, client, cache, count, error, now_held, max) \
+	(core_seen[pool].refused++, core_seen[pool].wrong |= (error) >= 0 || !(count))
+#define kvc_hook_client(pool, client, begins, n, references) \
+	(core_seen[pool].clients += (begins) ? 1 : -1, core_seen[pool].wrong |= !(client))
+#define kvc_hook_held(data, now_held, min, max, low, high, pressure, rises) \
+	(((struct seen *)(data))->held = (now_held))
+#define kvc_hook_idle(data, extent, now_idle) core_seen_idle(data, extent, now_idle)
+
+static inline void core_seen_idle(void *data, u32 extent, bool idle)
+{
+	struct seen *s = data;
+
+	s->wrong |= extent >= SEEN_EXTENTS || s->is_idle[extent % SEEN_EXTENTS] == idle;
+	s->is_idle[extent % SEEN_EXTENTS] = idle;
+	s->idle += idle ? 1 : -1;
+}
+
+#endif
