@@ -105,6 +105,18 @@ int main(void)
 	DAMAGE("a private page of a client too many", b->share[0].nr_private, 99);
 	DAMAGE("a free page of a client too few", b->share[0].nr_free, 0);
 	DAMAGE("a spare too many", b->share[0].nr_spares, 1);
+	DAMAGE("an own slab too few", b->share[0].nr_own, 0);
+	DAMAGE("a reference of a client too many", b->share[0].nr_refs, 2);
+	DAMAGE("an owner's id that is another's", own->owner_id, own->owner_id + 1);
+	DAMAGE("a moving page of a cache too many", pool->cache[0]->nr_moving, 1);
+	DAMAGE("an index entry of a cache too few", pool->cache[0]->nr_indexed, 1);
+	DAMAGE("a page that is being sealed by nobody", own->page[kvc_handle_index(page[4])].state,
+	       KVC_SEALING);
+	DAMAGE("a slab that is not pinned", pool->cache[0]->pinned, true);
+	DAMAGE("a client that waits nowhere", a->waits, true);
+	DAMAGE("a waiter to be told who is none", pool->untold, true);
+	DAMAGE("a pool untold too many", arena->untold, 1);
+	DAMAGE("pressure that nobody is told of", pool->pressure, true);
 	list = pool->cache[0]->evict[0].next;
 	entry = container_of(list, struct kvc_entry, node);
 	DAMAGE("a page out of the order of eviction", entry->stamp, entry->stamp + 1000);
