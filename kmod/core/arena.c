@@ -57,6 +57,13 @@ void kvc_freed(struct kvc_arena *arena)
 		kvc_write(arena->attention, 1);
 }
 
+void kvc_spare_freed(struct kvc_arena *arena)
+{
+	kvc_lock_take(&arena->lock);
+	kvc_freed(arena);
+	kvc_lock_drop(&arena->lock);
+}
+
 /* [6] held. The pool holds more or less than before, or its watermarks moved. */
 void kvc_held_changed(struct kvc_pool *pool)
 {

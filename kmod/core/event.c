@@ -4,7 +4,7 @@
  *
  * A pool with a waiter that was not told is *untold*. While it is, FREE finds its client's flag
  * tell set, and whatever gives pages back sets KVC_OP_FREED; an extent that becomes free, or a slab
- * that nobody holds any more, sets the arena's attention, which every call looks at. So does a
+ * that nobody holds any more or only as a spare, sets the arena's attention, which every call looks at. So does a
  * watermark that is crossed. Where none of this is, a call reads two words that it had at hand.
  *
  * Nothing gets lost: ALLOC enters the list of waiters first and counts what there is once more. A
@@ -48,7 +48,7 @@ static void set_untold(struct kvc_pool *pool, bool untold)
 	if (pool->untold != untold) {
 		kvc_write(pool->untold, untold);
 		kvc_lock_take(&arena->lock);
-		arena->untold += untold ? 1 : -1;
+		kvc_write(arena->untold, arena->untold + (untold ? 1 : -1));
 		kvc_lock_drop(&arena->lock);
 	}
 	if (!untold)

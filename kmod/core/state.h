@@ -38,14 +38,14 @@ struct kvc_arena {
 	u32 id;
 	u32 nr; /* extents */
 	u32 attention; /* [6] something is to be told to clients of some pool: see event.c */
+	u32 untold; /* [6] pools with a waiter to be told of free extents */
 	/* Not on the line that every FREE reads. */
 	kvc_lock pools ____cacheline_aligned; /* 1 */
 	kvc_lock lock; /* 6 */
 	struct kvc_list list; /* [1] of pools */
 	u32 free; /* [6] head of the list of free extents, or NONE */
 	u32 nr_free, nr_backing; /* [6] */
-	u32 untold; /* [6] pools with a waiter to be told of free extents */
-	u64 freed; /* [6] times that an extent became free or a slab unheld */
+	u64 freed; /* [6] times that an extent became free, or a slab unheld or spare */
 	u32 committed; /* [6] sum over the pools of max(held, min); at most nr */
 	struct kvc_extent extent[];
 };
@@ -278,6 +278,7 @@ bool kvc_slab_dead(struct kvc_slab *slab, struct kvc_pool *to, struct kvc_op *op
 struct kvc_slab *kvc_pick_idle(struct kvc_pool *pool);
 struct kvc_slab *kvc_pick_extent(struct kvc_pool *pool, u32 extent);
 void kvc_freed(struct kvc_arena *arena);
+void kvc_spare_freed(struct kvc_arena *arena);
 void kvc_held_changed(struct kvc_pool *pool);
 int kvc_limit(struct kvc_pool *pool, u32 min, u32 max);
 struct kvc_slab *kvc_pick_any(struct kvc_pool *pool, u32 *cursor);
@@ -353,6 +354,9 @@ static inline bool kvc_keep_spare(struct kvc_share *share, struct kvc_record *re
 	share->nr_spares++;
 	kvc_list_unlink(&record->node);
 	kvc_list_add_tail(&record->node, &share->room);
+	/* Spares yield to whoever waits, in any pool. */
+	if (unlikely(kvc_read(record->client->arena->untold)))
+		kvc_spare_freed(record->client->arena);
 	return true;
 }
 
