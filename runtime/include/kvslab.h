@@ -155,6 +155,15 @@ struct kvslab_stat {
 };
 
 int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat);
+/* A slab, and its pages by state. */
+struct kvslab_slab {
+	uint32_t extent; /* of the arena */
+	uint32_t pages, free, private_pages, moving, sealed, cached, quarantined;
+};
+
+/* The pool's slabs in the order of their extents, from extent *@from on; how many were written, at most @n. *@from
+ * becomes where to go on; 0: that was all. Each slab is right at some moment of the call. -EINVAL. */
+int kvslab_slabs(struct kvslab_pool *pool, uint32_t *from, struct kvslab_slab *slabs, uint32_t n);
 /* Walks every structure of the pool and its arena. 0, or -EUCLEAN with the broken rule in @why[n]. Stops the
  * pool's other clients meanwhile. Slow; for tests. */
 int kvslab_pool_check(struct kvslab_pool *pool, char *why, size_t n);

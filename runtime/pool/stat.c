@@ -46,6 +46,34 @@ int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
 	return 0;
 }
 
+#define SLABS_STEP 32
+
+int kvslab_slabs(struct kvslab_pool *pool, uint32_t *from, struct kvslab_slab *slabs, uint32_t n)
+{
+	struct kvc_slab_stat got[SLABS_STEP];
+	uint32_t done = 0, want, i, k;
+
+	if (!pool || !from || !slabs || !n || n > INT32_MAX)
+		return -EINVAL;
+	do {
+		want = n - done < SLABS_STEP ? n - done : SLABS_STEP;
+		k = kvc_slabs(pool->shared->core, from, got, want);
+		for (i = 0; i < k; i++)
+			slabs[done + i] = (struct kvslab_slab){
+				.extent = got[i].extent,
+				.pages = got[i].pages,
+				.free = got[i].free,
+				.private_pages = got[i].private_pages,
+				.moving = got[i].moving,
+				.sealed = got[i].sealed,
+				.cached = got[i].cached,
+				.quarantined = got[i].quarantined,
+			};
+		done += k;
+	} while (*from && done < n);
+	return (int)done;
+}
+
 int kvslab_pool_check(struct kvslab_pool *pool, char *why, size_t n)
 {
 	char unread[256];

@@ -52,6 +52,7 @@ int app_open(struct app *a, struct kvslab_loop *loop, struct app_log *log, const
 	a->started = (uint64_t)time(NULL);
 	a->boot = (uint32_t)app_random();
 	metrics_init(&a->metrics);
+	page_fields(a->page_fields);
 	rc = prep_open(&a->prep, loop);
 	if (rc)
 		return rc;

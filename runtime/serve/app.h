@@ -12,6 +12,8 @@
 #include "http.h"
 #include "log.h"
 #include "metrics.h"
+#include "overview.h"
+#include "page.h"
 #include "params.h"
 #include "prep.h"
 #include "stepper.h"
@@ -53,6 +55,8 @@ struct app {
 	struct prep prep;
 	struct stepper stepper;
 	struct metrics metrics;
+	char page_fields[PAGE_FIELDS]; /* the page's header lines */
+	struct map map; /* of the pool, for the page */
 	struct gen *gens; /* all that are not over */
 	struct gen *dirty; /* something happened to them in this step */
 	uint32_t active; /* choices that the scheduler has */

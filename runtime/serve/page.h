@@ -5,7 +5,15 @@
 
 #include <stddef.h>
 
-extern const char page_html[];
+#define PAGE_FIELDS 768
+
+extern const char page_html[]; /* [page_html_size], and a 0 */
 extern const size_t page_html_size;
+
+/*
+ * The page's header lines. They allow its own script and style, by their hashes, and requests to the server it came from;
+ * nothing else is loaded, whatever text comes to stand in the page, and no other site may frame it. sodium_init() first.
+ */
+void page_fields(char fields[PAGE_FIELDS]);
 
 #endif

@@ -35,7 +35,7 @@ static const struct route routes[] = {
 	{ "/health", ROUTE_HEALTH, false, false, true },
 	{ "/version", ROUTE_VERSION, false, false, true },
 	{ "/metrics", ROUTE_METRICS, false, false, true },
-	{ "/pool", ROUTE_POOL, false, false, false },
+	{ "/pool", ROUTE_POOL, false, true, false },
 	{ "/v1/models", ROUTE_MODELS, false, true, false },
 	{ "/v1/models/", ROUTE_MODEL, false, true, false },
 	{ "/v1/completions", ROUTE_COMPLETIONS, true, true, false },
@@ -200,39 +200,12 @@ static void metrics(struct exchange *x)
 	exchange_answer(x, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, &b);
 }
 
-/* What the page shows: figures of now, and the slabs. */
+/* What the page at / shows. */
 static void pool(struct exchange *x)
 {
-	struct app *a = x->app;
-	struct kvslab_sched_stat s;
-	struct kvslab_stat p;
 	struct buf b = { .n = 0 };
 
-	kvslab_sched_stat(a->stepper.sched, &s);
-	if (kvslab_stat(a->engine.pool, &p))
-		memset(&p, 0, sizeof(p));
-	buf_text(&b, "{\"model\":");
-	buf_json(&b, a->opts.model, strlen(a->opts.model));
-	buf_print(&b,
-		  ",\"running\":%u,\"waiting\":%u,\"steps\":%llu,\"preemptions\":%llu,\"generated\":%llu,\"prompted\":%llu,"
-		  "\"prefix_queries\":%llu,\"prefix_hits\":%llu,\"connections\":%u,",
-		  s.running, s.waiting, (unsigned long long)s.steps, (unsigned long long)s.preemptions,
-		  (unsigned long long)a->metrics.generation_total, (unsigned long long)a->metrics.prompt_total,
-		  (unsigned long long)s.prefix_queries, (unsigned long long)s.prefix_hits, a->http.n_conns);
-	buf_print(&b,
-		  "\"pages\":{\"free\":%llu,\"private\":%llu,\"moving\":%llu,\"sealed\":%llu,\"cached\":%llu,"
-		  "\"quarantined\":%llu},\"extents\":{\"slabs\":%llu,\"held\":%llu,\"max\":%llu},",
-		  (unsigned long long)p.free, (unsigned long long)p.private_pages, (unsigned long long)p.moving,
-		  (unsigned long long)p.sealed, (unsigned long long)p.cached, (unsigned long long)p.quarantined,
-		  (unsigned long long)p.extents, (unsigned long long)p.held,
-		  (unsigned long long)(p.max ? p.max : p.arena_extents));
-	buf_text(&b, "\"fragmentation\":{\"partial\":");
-	buf_number(&b, p.frag_partial);
-	buf_text(&b, ",\"tail\":");
-	buf_number(&b, p.frag_tail);
-	buf_text(&b, ",\"quarantine\":");
-	buf_number(&b, p.frag_quarantine);
-	buf_text(&b, "}}\n");
+	overview_json(&b, x->app);
 	exchange_answer(x, 200, "application/json", "Cache-Control: no-store\r\n", &b);
 }
 
@@ -359,8 +332,7 @@ static bool head(struct http_conn *c, const struct http_head *h, void **exchange
 	switch (r->kind) {
 	case ROUTE_PAGE:
 		buf_add(&b, page_html, page_html_size);
-		exchange_answer(x, 200, "text/html; charset=utf-8",
-				"Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n", &b);
+		exchange_answer(x, 200, "text/html; charset=utf-8", a->page_fields, &b);
 		return false;
 	case ROUTE_HEALTH:
 		health(x);

@@ -740,6 +740,46 @@ static void test_texts(void)
 	   "and any number has one");
 }
 
+static void test_slabs(void)
+{
+	struct kvslab_pool *pool = open_pool("embedded:64M");
+	struct kvslab_stat stat, sum = { 0 };
+	struct kvslab_slab slabs[3];
+	uint32_t ids[2] = { open_cache(pool, 512 << 10), open_cache(pool, 340 << 10) }, from = 0, rounds = 0;
+	int i, n, last = -1, rising = 1, whole_pages = 1;
+	kvslab_handle page;
+
+	ok(kvslab_slabs(NULL, &from, slabs, 3) == -EINVAL && kvslab_slabs(pool, NULL, slabs, 3) == -EINVAL &&
+	   kvslab_slabs(pool, &from, NULL, 3) == -EINVAL && kvslab_slabs(pool, &from, slabs, 0) == -EINVAL,
+	   "slabs: bad arguments");
+	ok(kvslab_slabs(pool, &from, slabs, 3) == 0 && !from, "slabs: of a new pool, none");
+	for (i = 0; i < 40; i++) {
+		if (rnd(&seed) % 3 == 0)
+			make_cached(pool, ids[i % 2], rnd(&seed));
+		else if (kvslab_alloc(pool, ids[i % 2], &page, 1, 0) != 1)
+			break;
+	}
+	do {
+		n = kvslab_slabs(pool, &from, slabs, 3);
+		for (i = 0; i < n; i++) {
+			rising &= (int)slabs[i].extent > last;
+			last = (int)slabs[i].extent;
+			whole_pages &= slabs[i].pages == slabs[i].free + slabs[i].private_pages + slabs[i].moving +
+						       slabs[i].sealed + slabs[i].cached + slabs[i].quarantined;
+			sum.slabs++;
+			sum.free += slabs[i].free;
+			sum.private_pages += slabs[i].private_pages;
+			sum.cached += slabs[i].cached;
+		}
+	} while (n > 0 && from && ++rounds < 100);
+	stat = stat_of(pool);
+	ok(n >= 0 && !from && rising && whole_pages, "slabs: in their order, a few a call; each page in one state");
+	ok(sum.slabs == stat.slabs && stat.slabs > 3 && sum.free == stat.free && sum.cached == stat.cached &&
+	   sum.private_pages == stat.private_pages, "slabs: their sums are the pool's: %llu slabs, %llu cached pages",
+	   (unsigned long long)sum.slabs, (unsigned long long)sum.cached);
+	kvslab_pool_close(pool);
+}
+
 int main(int argc, char **argv)
 {
 	seed = tap_seed(argc, argv);
@@ -754,6 +794,7 @@ int main(int argc, char **argv)
 	test_evict();
 	test_quarantine();
 	test_stat();
+	test_slabs();
 	test_share();
 	test_arenas();
 	return done();
