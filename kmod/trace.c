@@ -4,3 +4,5 @@
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
+
+MODULE_LICENSE("GPL");
