@@ -69,15 +69,27 @@ struct kvslab_pool_opts {
 	uint64_t max; /* bytes at most; 0: the size named by spec, or the whole arena */
 	kvslab_log_fn log; /* may be NULL; called by whatever thread uses the pool */
 	void *log_data;
+	/* Watermarks, extents held in 1/1000 of max: pressure begins above high and ends at low. 0: 750 and 900. */
+	uint32_t low, high;
 };
 
 /*
- * Open a pool and become its first client. @spec: "embedded:SIZE" (bytes, or with K, M, G, T), or "embedded"
- * together with opts->arena. @opts may be NULL. -EINVAL: bad spec or min > max; -ENOSPC: the arena cannot
- * guarantee min; -EOPNOTSUPP: a kind of pool that this build lacks.
+ * Open a pool and become a client of it. @spec: "embedded:SIZE" (bytes, or with K, M, G, T), or "embedded" together
+ * with opts->arena: a pool inside this process, of which the caller is the first client. Or the path of a node of the
+ * kernel module, "/dev/kvslab/NAME": a pool that other processes use too, and that stays when they end. @opts may be
+ * NULL; of a node's it takes log and log_data alone, the rest belongs to whoever made the pool.
+ *
+ * -EINVAL: bad spec, min > max, low > high, or an option that is not the opener's to choose; -ENOSPC: the arena
+ * cannot guarantee min. Of a node: -ENOENT: there is none, or the module is not loaded; -EACCES, -EPERM: who may open
+ * it is another; -ENOTTY: that is no pool; -EPROTO: the module speaks another version. The log gets a line that says
+ * what to do.
+ *
+ * A node's memory is mapped when it is opened and comes with the first touch. It is not inherited over fork(): a child
+ * opens the pool itself. When the pool is destroyed by force, calls fail with -ENODEV and touching a page is SIGBUS.
  */
 int kvslab_pool_open(struct kvslab_pool **pool, const char *spec, const struct kvslab_pool_opts *opts);
-/* Another client of the same pool; for another thread. The pool lives until its last client closes. */
+/* Another client of the same pool; for another thread. The pool lives until its last client closes. Of a node: it is
+ * opened once more (-ENODEV: it is another pool's by now; what open(2) says). */
 int kvslab_pool_share(struct kvslab_pool *pool, struct kvslab_pool **client);
 /* Frees this client's private pages, drops its references. Sealed pages stay, cached, for other clients. */
 void kvslab_pool_close(struct kvslab_pool *pool);
@@ -135,7 +147,8 @@ int kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_has
 		  kvslab_handle *pages);
 
 /* Where a page is in memory; NULL if the handle is not this client's. The pointers are valid while the client
- * holds the page. The writable one only while it is private. */
+ * holds the page. The writable one only while it is private. No call to the kernel: of a node's pages the library keeps
+ * a table of what the client holds, which is right as long as all its calls go through the library. */
 void *kvslab_page_rw(struct kvslab_pool *pool, kvslab_handle page);
 const void *kvslab_page_ro(struct kvslab_pool *pool, kvslab_handle page);
 
@@ -152,6 +165,8 @@ struct kvslab_stat {
 	/* counts since the pool was opened, in pages */
 	uint64_t allocs, frees, seals, seal_duplicates, lookups, lookup_hits, evictions, takeovers;
 	uint64_t lookup_asked; /* hashes asked for */
+	uint64_t failed; /* allocs that ended with an error for want of memory */
+	uint64_t pressure; /* 1: held rose above the high watermark, and is not back at the low one */
 };
 
 int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat);
@@ -165,8 +180,31 @@ struct kvslab_slab {
  * becomes where to go on; 0: that was all. Each slab is right at some moment of the call. -EINVAL. */
 int kvslab_slabs(struct kvslab_pool *pool, uint32_t *from, struct kvslab_slab *slabs, uint32_t n);
 /* Walks every structure of the pool and its arena. 0, or -EUCLEAN with the broken rule in @why[n]. Stops the
- * pool's other clients meanwhile. Slow; for tests. */
+ * pool's other clients meanwhile. Slow; for tests. Of a node it compares what the module says with what the library
+ * believes that this client holds; the module's own walk is in debugfs. */
 int kvslab_pool_check(struct kvslab_pool *pool, char *why, size_t n);
+
+/*
+ * Events, of each client. A scheduler takes those of its client itself, in each step: whoever has one only waits for
+ * the descriptor.
+ *
+ *   ROOM      an alloc of this client failed with -ENOSPC or -EDQUOT, something became free since, and it is this
+ *             client's turn. The next one is told when this one has allocated: who no longer wants the room allocates
+ *             a page and frees it
+ *   PRESSURE  the extents held rose above the high watermark: admit less
+ *   RELIEF    they are back at the low one
+ *   DEAD      the pool was destroyed by force
+ */
+#define KVSLAB_EVENT_ROOM (1u << 0)
+#define KVSLAB_EVENT_PRESSURE (1u << 1)
+#define KVSLAB_EVENT_RELIEF (1u << 2)
+#define KVSLAB_EVENT_DEAD (1u << 3)
+
+/* A descriptor for poll(): POLLIN while the client has an event. The pool's: not to be read or closed. The same at each
+ * call. What eventfd(2) says. */
+int kvslab_pool_fd(struct kvslab_pool *pool);
+/* The events since the last call, or a negative errno; they are forgotten. */
+int kvslab_pool_events(struct kvslab_pool *pool);
 
 /* ---- geometry ---- */
 
@@ -420,7 +458,9 @@ int kvslab_sched_fork(struct kvslab_sched *sched, struct kvslab_request *request
 		      const struct kvslab_request_opts *opts, struct kvslab_request **child);
 /*
  * One step: admit, pack, run, apply. Returns the rows that ran; 0: nothing to do; -EAGAIN: requests wait, none could
- * run, kvslab_sched_reason() says why (memory held by other clients of the pool). Waits for the executor.
+ * run, kvslab_sched_reason() says why (memory held by other clients of the pool). Nothing is held then: poll
+ * kvslab_pool_fd() of the pool, for at most a fraction of a second, and step again. Also after a 0 step again when that
+ * descriptor is ready: another client may wait for its turn behind this one. Waits for the executor.
  */
 int kvslab_sched_step(struct kvslab_sched *sched);
 const char *kvslab_sched_reason(const struct kvslab_sched *sched);
@@ -434,6 +474,7 @@ struct kvslab_sched_stat {
 	uint64_t preemptions, finished, cancelled, failed;
 	uint64_t prefix_queries, prefix_hits; /* tokens, at the first admission of each request */
 	uint32_t running, waiting;
+	bool pressure; /* the pool's: admission leaves room for those that run, chunks are smaller */
 	uint64_t allocated_tokens, unused_tokens; /* of running sequences; internal waste is their ratio */
 };
 

@@ -32,6 +32,13 @@ struct loop_count {
 	uint64_t value;
 };
 
+struct loop_poll {
+	struct loop_source source;
+	struct loop_op poll, cancel;
+	void (*ready)(void *data); /* NULL: closed */
+	void *data;
+};
+
 struct kvslab_loop {
 	const struct loop_backend *backend;
 	enum kvslab_loop_kind kind;
@@ -42,6 +49,7 @@ struct kvslab_loop {
 	uint64_t armed; /* what the timerfd is set to; 0: nothing */
 	uint64_t now;
 	struct loop_source *closing; /* to be closed at the end of the step */
+	uint32_t leaving; /* polls that are closed and not yet idle, and commands in flight */
 	bool in_step;
 	bool ending; /* kvslab_loop_close: counts are not read again */
 };

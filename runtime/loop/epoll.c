@@ -59,8 +59,11 @@ static int epoll_attach(struct kvslab_loop *loop, struct loop_source *source, in
 {
 	struct epoll *e = loop->state;
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data = { .ptr = source } };
-	int flags = fcntl(fd, F_GETFL);
+	int flags;
 
+	if (source->kind == LOOP_POLLED)
+		return epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	flags = fcntl(fd, F_GETFL);
 	if (source->kind == LOOP_SOCK)
 		ev.events |= EPOLLOUT | EPOLLRDHUP;
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &ev))
@@ -102,12 +105,21 @@ static void queue_source(struct epoll *e, struct loop_source *source, uint32_t e
 	case LOOP_COUNTER:
 		queue(e, &((struct loop_count *)source)->op);
 		break;
+	case LOOP_POLLED:
+		queue(e, &((struct loop_poll *)source)->poll);
+		break;
+	case LOOP_COMMANDED: /* io_uring's alone */
+		break;
 	}
 }
 
 /* When they are tried they end. */
 static void epoll_stop(struct kvslab_loop *loop, struct loop_source *source)
 {
+	struct epoll *e = loop->state;
+
+	if (source->kind == LOOP_POLLED)
+		epoll_ctl(e->fd, EPOLL_CTL_DEL, source->fd, NULL); /* it is not closed by this */
 	queue_source(loop->state, source, ~0u);
 }
 
@@ -154,7 +166,14 @@ static void try(struct kvslab_loop *loop, struct loop_op *op)
 	case LOOP_COUNT:
 		n = read(p.fd, op->buf, op->len);
 		break;
+	case LOOP_POLL:
+		p.events = POLLIN;
+		n = poll(&p, 1, 0);
+		if (n > 0)
+			loop_complete(loop, op, p.revents, true);
+		return;
 	case LOOP_CANCEL: /* io_uring's alone */
+	case LOOP_COMMAND:
 		break;
 	}
 	if (n < 0 && errno == EAGAIN)

@@ -2,6 +2,7 @@
 /* What operations mean, and the order of things in a step. */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -58,6 +59,9 @@ static bool idle(const struct loop_source *source)
 	if (source->kind == LOOP_LISTENER)
 		return !((const struct loop_listener *)source)->accept.busy &&
 		       !((const struct loop_listener *)source)->cancel.busy;
+	if (source->kind == LOOP_POLLED)
+		return !((const struct loop_poll *)source)->poll.busy &&
+		       !((const struct loop_poll *)source)->cancel.busy;
 	s = (const struct loop_sock *)source;
 	return !s->recv.busy && !s->send.busy && !s->watch.busy;
 }
@@ -81,7 +85,8 @@ static void begin_close(struct loop_source *source)
 		return;
 	source->closing = true;
 	/* Whatever is in flight, in the kernel or still here, fails or ends by this. */
-	shutdown(source->fd, SHUT_RDWR);
+	if (source->kind != LOOP_POLLED)
+		shutdown(source->fd, SHUT_RDWR);
 	source->loop->backend->stop(source->loop, source);
 	drop_if_idle(source);
 }
@@ -94,6 +99,11 @@ static void close_dropped(struct kvslab_loop *loop)
 
 	while ((source = loop->closing)) {
 		loop->closing = source->next;
+		if (source->kind == LOOP_POLLED) {
+			loop->leaving--;
+			free(source);
+			continue;
+		}
 		close(source->fd);
 		source->fd = -1;
 		if (source->kind == LOOP_LISTENER) {
@@ -210,6 +220,69 @@ void loop_listener_close(struct loop_listener *l)
 	begin_close(&l->source);
 }
 
+/* ---- descriptors of others, and commands ---- */
+
+int loop_poll_open(struct kvslab_loop *loop, struct loop_poll **out, int fd, void (*ready)(void *data), void *data)
+{
+	struct loop_poll *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	op_init(&p->poll, &p->source, LOOP_POLL);
+	op_init(&p->cancel, &p->source, LOOP_CANCEL);
+	p->ready = ready;
+	p->data = data;
+	rc = attach(loop, &p->source, LOOP_POLLED, fd);
+	if (rc) {
+		free(p);
+		return rc;
+	}
+	*out = p;
+	start(loop, &p->poll);
+	return 0;
+}
+
+void loop_poll_close(struct loop_poll *p)
+{
+	p->ready = NULL;
+	p->source.loop->leaving++;
+	begin_close(&p->source);
+}
+
+/* It ends by itself when the kernel runs out of memory for completions, and for good when nothing new can come. */
+static void complete_poll(struct loop_poll *p, int result, bool more)
+{
+	bool last = result < 0 || (result & (POLLHUP | POLLERR | POLLNVAL));
+
+	if (p->source.closing)
+		return;
+	if (!more && !last)
+		start(p->source.loop, &p->poll);
+	p->ready(p->data);
+}
+
+int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd)
+{
+	if (loop->kind != KVSLAB_LOOP_URING)
+		return -EOPNOTSUPP;
+	if (c->op.busy)
+		return -EBUSY;
+	memset(&c->source, 0, sizeof(c->source));
+	op_init(&c->op, &c->source, LOOP_COMMAND);
+	c->source.loop = loop;
+	c->source.kind = LOOP_COMMANDED;
+	c->source.fd = fd;
+	loop->leaving++;
+	start(loop, &c->op);
+	return 0;
+}
+
+void loop_submit(struct kvslab_loop *loop)
+{
+	loop->backend->flush(loop);
+}
+
 /* ---- what came out of an operation ---- */
 
 static bool transient(int result)
@@ -283,7 +356,14 @@ void loop_complete(struct kvslab_loop *loop, struct loop_op *op, int result, boo
 		complete_count(loop, op);
 		return;
 	}
-	if (op->kind == LOOP_ACCEPT) {
+	if (op->kind == LOOP_COMMAND) {
+		loop->leaving--;
+		((struct loop_command *)source)->done((struct loop_command *)source, result);
+		return;
+	}
+	if (op->kind == LOOP_POLL) {
+		complete_poll((struct loop_poll *)source, result, more);
+	} else if (op->kind == LOOP_ACCEPT) {
 		complete_accept((struct loop_listener *)source, result, more);
 	} else if (!source->closing && op->kind != LOOP_CANCEL) {
 		if (transient(result))
@@ -439,9 +519,12 @@ static void counts_close(struct kvslab_loop *loop)
 	if (loop->clock.op.busy)
 		timerfd_settime(loop->clock.source.fd, 0, &soon, NULL);
 	loop->in_step = true;
-	while (loop->event.op.busy || loop->clock.op.busy)
+	close_dropped(loop);
+	while (loop->event.op.busy || loop->clock.op.busy || loop->leaving) {
 		if (loop->backend->wait(loop, -1) < 0)
 			break;
+		close_dropped(loop);
+	}
 	if (loop->event.source.fd >= 0)
 		close(loop->event.source.fd);
 	if (loop->clock.source.fd >= 0)

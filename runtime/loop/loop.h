@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * What runs on an event loop (kvslab_loop_* in kvslab.h): sockets, timers, and wake-ups from other threads. One
- * interface, two back ends: an io_uring, and epoll where that is refused.
+ * What runs on an event loop (kvslab_loop_* in kvslab.h): sockets, timers, wake-ups from other threads, descriptors that
+ * are polled, and commands to drivers. One interface, two back ends: an io_uring, and epoll where that is refused.
  *
  * Threads: everything belongs to the thread that steps the loop, but loop_wake().
  *
@@ -28,7 +28,9 @@ enum loop_kind {
 	LOOP_WATCH,
 	LOOP_ACCEPT,
 	LOOP_COUNT, /* an eventfd or a timerfd */
-	LOOP_CANCEL, /* of an accept */
+	LOOP_CANCEL, /* of an accept or a poll */
+	LOOP_POLL,
+	LOOP_COMMAND,
 };
 
 /* An operation, a part of what it works on. The loop's alone. */
@@ -46,6 +48,8 @@ enum loop_source_kind {
 	LOOP_SOCK,
 	LOOP_LISTENER,
 	LOOP_COUNTER,
+	LOOP_POLLED,
+	LOOP_COMMANDED,
 };
 
 /* What a descriptor is to the loop, the first member of the structures that have one. The loop's alone. */
@@ -118,6 +122,35 @@ void loop_wake_open(struct kvslab_loop *loop, struct loop_wake *w);
 void loop_wake_close(struct loop_wake *w); /* nobody may wake it any more */
 /* From any thread, and from a signal handler. */
 void loop_wake(struct loop_wake *w);
+
+/*
+ * A descriptor that stays the caller's: @ready is called once for each time that it becomes readable (POLLIN), hangs up
+ * or fails, and at the beginning if it is so already. It is not called again before something new happens.
+ */
+struct loop_poll;
+
+/* What epoll_ctl(2) says, or -ENOMEM. */
+int loop_poll_open(struct kvslab_loop *loop, struct loop_poll **poll, int fd, void (*ready)(void *data), void *data);
+/* No call comes after it; the descriptor may be closed. */
+void loop_poll_close(struct loop_poll *poll);
+
+/*
+ * A command for the driver behind a descriptor (IORING_OP_URING_CMD). The structure, and what the payload points to, is
+ * the loop's until done() is called. The loop is closed only when that has happened, for which it waits.
+ */
+struct loop_command {
+	struct loop_source source;
+	struct loop_op op;
+	/* Set by the caller. */
+	uint32_t cmd;
+	unsigned char payload[16];
+	void (*done)(struct loop_command *c, int result);
+};
+
+/* -EOPNOTSUPP: this loop has no io_uring; -EBUSY: it is in flight. */
+int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd);
+/* Hand to the kernel now what was started, instead of at the end of the step. */
+void loop_submit(struct kvslab_loop *loop);
 
 /* For tests: a ring of @entries, in which each entries-th submission finds no room at first (0: as usual). */
 int loop_open_small(struct kvslab_loop **loop, enum kvslab_loop_kind kind, unsigned int entries);

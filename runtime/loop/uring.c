@@ -8,6 +8,7 @@
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "backend.h"
@@ -78,13 +79,26 @@ static int uring_fd(const struct kvslab_loop *loop)
 /* What would block must wait in the ring instead of coming back. */
 static int uring_attach(struct kvslab_loop *loop, struct loop_source *source, int fd)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = source->kind == LOOP_POLLED ? 0 : fcntl(fd, F_GETFL);
 
 	(void)loop;
-	(void)source;
 	if (flags < 0 || ((flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK)))
 		return -errno;
 	return 0;
+}
+
+static struct loop_op *what_to_cancel(struct loop_source *source)
+{
+	return source->kind == LOOP_POLLED ? &((struct loop_poll *)source)->poll :
+					     &((struct loop_listener *)source)->accept;
+}
+
+/* By hand: liburing got a call for it later. */
+static void prep_command(struct io_uring_sqe *sqe, const struct loop_command *c)
+{
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, c->source.fd, NULL, 0, 0);
+	sqe->cmd_op = c->cmd;
+	memcpy(sqe->cmd, c->payload, sizeof(c->payload));
 }
 
 static bool submit(struct uring *u, struct loop_op *op)
@@ -118,7 +132,13 @@ static bool submit(struct uring *u, struct loop_op *op)
 		io_uring_prep_read(sqe, fd, op->buf, (unsigned int)op->len, 0);
 		break;
 	case LOOP_CANCEL:
-		io_uring_prep_cancel(sqe, &((struct loop_listener *)op->source)->accept, 0);
+		io_uring_prep_cancel(sqe, what_to_cancel(op->source), 0);
+		break;
+	case LOOP_POLL:
+		io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+		break;
+	case LOOP_COMMAND:
+		prep_command(sqe, (const struct loop_command *)op->source);
 		break;
 	}
 	io_uring_sqe_set_data(sqe, op);
@@ -151,11 +171,17 @@ static void uring_start(struct kvslab_loop *loop, struct loop_op *op)
 static void uring_stop(struct kvslab_loop *loop, struct loop_source *source)
 {
 	struct loop_listener *l = (struct loop_listener *)source;
+	struct loop_poll *p = (struct loop_poll *)source;
+	struct loop_op *cancel = NULL;
 
-	if (source->kind != LOOP_LISTENER || !l->accept.busy)
+	if (source->kind == LOOP_LISTENER && l->accept.busy)
+		cancel = &l->cancel;
+	else if (source->kind == LOOP_POLLED && p->poll.busy)
+		cancel = &p->cancel;
+	if (!cancel)
 		return;
-	l->cancel.busy = true;
-	uring_start(loop, &l->cancel);
+	cancel->busy = true;
+	uring_start(loop, cancel);
 }
 
 static int wait_for_one(struct uring *u, int timeout_ms)

@@ -35,6 +35,7 @@ int kvslab_arena_open(struct kvslab_arena **arena, uint64_t size)
 		goto no_core;
 	}
 	atomic_init(&a->holders, 1);
+	pthread_mutex_init(&a->watch_lock, NULL);
 	a->extents = (uint32_t)extents;
 	/* A handle of another arena of the process shall not pass for one of this. */
 	a->core = kvc_arena_init(mem, randombytes_uniform(KVC_ARENAS_MAX), (uint32_t)extents);
@@ -55,6 +56,7 @@ void pool_arena_put(struct kvslab_arena *arena)
 	kvc_arena_exit(arena->core); /* its pools held it: there are none */
 	free(arena->core);
 	pool_memory_close(&arena->memory);
+	pthread_mutex_destroy(&arena->watch_lock);
 	free(arena);
 }
 

@@ -31,8 +31,16 @@ const char *kvslab_strerror(int err)
 	case -EBADF:
 		return "the handle is not one that this client holds; the call changed nothing";
 	case -ENOENT:
-		return "the parent of a page is not held by this client; seal it first, or look it "
-		       "up";
+		return "not there: the parent of a page, which must be sealed or looked up first, or "
+		       "a pool's node (is the module loaded?)";
+	case -EACCES:
+	case -EPERM:
+		return "permission denied; the pool's owner, group and mode say who may open it";
+	case -ENOTTY:
+		return "that is no pool; pools are the nodes in /dev/kvslab but control";
+	case -EPROTO:
+		return "module and library are of different versions, or an executor drew a token "
+		       "that there is not";
 	case -EBUSY:
 		return "in use: a page is pinned by a device or an I/O, or an object is running; "
 		       "try again when it is done";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* Calls on pages. Each is the core's call, served until it is through. */
+/* Calls on pages. Each is the core's call, served until it is through; or a node's command. */
+#include "device.h"
 #include "pool.h"
 
 /* What is handed through unchanged. */
@@ -19,10 +20,12 @@ int kvslab_alloc(struct kvslab_pool *pool, uint32_t id, kvslab_handle *pages, ui
 
 	if (!pool || !pages)
 		return -EINVAL;
+	if (pool->device)
+		return device_alloc(pool->device, id, pages, n, flags);
 	kvc_op_init(&op);
 	while ((rc = kvc_alloc(pool->core, id, pages, n, flags, &op)) == KVC_MORE)
 		pool_serve(pool->shared, &op);
-	pool_op_end(&op);
+	pool_op_end(pool->shared, &op);
 	return rc;
 }
 
@@ -33,10 +36,12 @@ int kvslab_free(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n
 
 	if (!pool || !pages)
 		return -EINVAL;
+	if (pool->device)
+		return device_free(pool->device, pages, n);
 	kvc_op_init(&op);
 	while ((rc = kvc_free(pool->core, pages, n, &op)) == KVC_MORE)
 		pool_serve(pool->shared, &op);
-	pool_op_end(&op);
+	pool_op_end(pool->shared, &op);
 	return rc;
 }
 
@@ -44,6 +49,8 @@ int kvslab_get(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n)
 {
 	if (!pool || !pages)
 		return -EINVAL;
+	if (pool->device)
+		return device_get(pool->device, pages, n);
 	return kvc_get(pool->core, pages, n);
 }
 
@@ -75,6 +82,8 @@ int kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n)
 
 	if (!pool || !seals || n > KVSLAB_BATCH_MAX)
 		return -EINVAL;
+	if (pool->device)
+		return device_seal(pool->device, seals, n);
 	if (n > SEALS_ON_STACK) {
 		batch = malloc(n * sizeof(*batch));
 		if (!batch)
@@ -85,7 +94,7 @@ int kvslab_seal(struct kvslab_pool *pool, struct kvslab_seal *seals, uint32_t n)
 		kvc_op_init(&op);
 		while ((rc = kvc_seal(pool->core, batch, n, &op)) == KVC_MORE)
 			pool_serve(pool->shared, &op);
-		pool_op_end(&op);
+		pool_op_end(pool->shared, &op);
 	}
 	for (i = 0; i < n && !rc; i++)
 		seals[i].page = batch[i].page;
@@ -102,11 +111,13 @@ int kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_has
 
 	if (!pool || !hashes || !pages)
 		return -EINVAL;
+	if (pool->device)
+		return device_lookup(pool->device, id, hashes, n, pages);
 	kvc_op_init(&op);
 	while ((rc = kvc_lookup(pool->core, id, (const u8(*)[KVC_HASH_SIZE])hashes, n, pages,
 				&op)) == KVC_MORE)
 		pool_serve(pool->shared, &op);
-	pool_op_end(&op);
+	pool_op_end(pool->shared, &op);
 	return rc;
 }
 
@@ -114,7 +125,11 @@ static void *address(struct kvslab_pool *pool, kvslab_handle page, bool write)
 {
 	struct kvc_where where;
 
-	if (!pool || kvc_where(pool->core, page, &where) || (write && !where.writable))
+	if (!pool)
+		return NULL;
+	if (pool->device)
+		return device_page(pool->device, page, write);
+	if (kvc_where(pool->core, page, &where) || (write && !where.writable))
 		return NULL;
 	return pool->base + (size_t)where.extent * KVSLAB_EXTENT_SIZE + where.offset;
 }

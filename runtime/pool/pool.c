@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "pool.h"
 #include "spec.h"
 
@@ -22,6 +23,7 @@ static int client_open(struct pool_shared *shared, struct kvslab_pool **client)
 		return rc;
 	}
 	c->shared = shared;
+	c->event_fd = -1;
 	c->base = shared->arena->memory.base;
 	*client = c;
 	return 0;
@@ -40,12 +42,28 @@ static void shared_close(struct pool_shared *shared)
 		else
 			sched_yield(); /* another pool takes a slab just now */
 	}
-	pool_op_end(&op);
+	pool_op_end(shared, &op);
 	free(shared->core);
 	free(atomic_load_explicit(&shared->pins, memory_order_acquire));
 	pool_arena_put(shared->arena);
 	sodium_memzero(shared->key, sizeof(shared->key));
 	free(shared);
+}
+
+#define LOW_DEFAULT 750
+#define HIGH_DEFAULT 900
+
+/* Shares of max to extents. */
+static int marks(const struct kvslab_pool_opts *opts, struct kvc_pool_params *params)
+{
+	uint64_t low = opts && opts->low ? opts->low : LOW_DEFAULT;
+	uint64_t high = opts && opts->high ? opts->high : HIGH_DEFAULT;
+
+	if (low > high || high > 1000)
+		return -EINVAL;
+	params->low = (uint32_t)(params->max * low / 1000);
+	params->high = (uint32_t)(params->max * high / 1000);
+	return 0;
 }
 
 /* Bytes to extents, and what is not given to what it then is. */
@@ -65,7 +83,7 @@ static int limits(const struct pool_spec *spec, const struct kvslab_pool_opts *o
 		return -ENOSPC;
 	params->min = (uint32_t)min;
 	params->max = max < extents ? (uint32_t)max : extents;
-	return 0;
+	return marks(opts, params);
 }
 
 static int shared_open(struct kvslab_arena *arena, const struct pool_spec *spec,
@@ -84,6 +102,9 @@ static int shared_open(struct kvslab_arena *arena, const struct pool_spec *spec,
 		goto fail;
 	randombytes_buf(s->key, sizeof(s->key));
 	randombytes_buf(params.secret, sizeof(params.secret));
+	pthread_mutex_lock(&arena->watch_lock);
+	params.id = s->id = ++arena->pool_ids;
+	pthread_mutex_unlock(&arena->watch_lock);
 	rc = kvc_pool_init(mem, arena->core, &params, &s->core);
 	if (rc)
 		goto fail;
@@ -115,6 +136,8 @@ int kvslab_pool_open(struct kvslab_pool **pool, const char *spec,
 
 	if (!pool)
 		return -EINVAL;
+	if (spec && *spec == '/')
+		return device_open_path(pool, spec, opts);
 	rc = pool_spec_parse(&parsed, spec);
 	if (rc)
 		return rc;
@@ -146,6 +169,8 @@ int kvslab_pool_share(struct kvslab_pool *pool, struct kvslab_pool **client)
 
 	if (!pool || !client)
 		return -EINVAL;
+	if (pool->device)
+		return device_share(pool->device, client);
 	/* The caller's own client keeps the pool alive meanwhile. */
 	atomic_fetch_add_explicit(&pool->shared->clients, 1, memory_order_relaxed);
 	rc = client_open(pool->shared, client);
@@ -161,11 +186,17 @@ void kvslab_pool_close(struct kvslab_pool *pool)
 
 	if (!pool)
 		return;
+	if (pool->device) {
+		device_close(pool->device);
+		free(pool);
+		return;
+	}
 	shared = pool->shared;
+	pool_unwatch(pool); /* nobody may ask it for events while it ends */
 	kvc_op_init(&op);
 	while (kvc_client_exit(pool->core, &op) == KVC_MORE)
 		pool_serve(shared, &op);
-	pool_op_end(&op);
+	pool_op_end(shared, &op);
 	free(pool->core);
 	free(pool);
 	if (atomic_fetch_sub_explicit(&shared->clients, 1, memory_order_acq_rel) == 1)
@@ -181,6 +212,8 @@ int kvslab_cache_open(struct kvslab_pool *pool, uint32_t page_size, struct kvsla
 
 	if (!pool || !cache)
 		return -EINVAL;
+	if (pool->device)
+		return device_cache_open(pool->device, page_size, cache);
 	shared = pool->shared;
 	size = page_size % shared->frame_size ? 0 : kvc_cache_size(page_size);
 	if (!size)

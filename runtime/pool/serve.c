@@ -64,5 +64,5 @@ void pool_serve(struct pool_shared *shared, struct kvc_op *op)
 		pool_memory_drop(&shared->arena->memory, op->release[i].extent);
 	for (i = 0; i < op->nr_needs; i++)
 		supply(shared, &op->need[i]);
-	pool_op_end(op);
+	pool_op_tables(op);
 }

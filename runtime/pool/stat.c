@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+#include "device.h"
 #include "pool.h"
 
 int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
@@ -8,6 +9,8 @@ int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
 
 	if (!pool || !stat)
 		return -EINVAL;
+	if (pool->device)
+		return device_stat(pool->device, stat);
 	kvc_stat(pool->shared->core, &s);
 	bytes = (double)s.slabs * KVSLAB_EXTENT_SIZE;
 	/* Other clients go on while it counts: a slab may have left after its free pages were
@@ -42,6 +45,8 @@ int kvslab_stat(struct kvslab_pool *pool, struct kvslab_stat *stat)
 		.evictions = s.evictions,
 		.takeovers = s.takeovers,
 		.lookup_asked = s.lookup_asked,
+		.failed = s.failed,
+		.pressure = s.pressure,
 	};
 	return 0;
 }
@@ -84,5 +89,7 @@ int kvslab_pool_check(struct kvslab_pool *pool, char *why, size_t n)
 		why = unread;
 		n = sizeof(unread);
 	}
+	if (pool->device)
+		return device_check(pool->device, why, n);
 	return kvc_check(pool->shared->arena->core, why, n);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 void mu_die(const char *fmt, ...)
 {
@@ -85,7 +86,7 @@ void mu_engine_open(struct mu_engine *e, const struct mu_model *mm, const struct
 	if (r)
 		mu_die("geometry: %s", kvslab_strerror(r));
 	snprintf(spec, sizeof(spec), "embedded:%" PRIu64, opts->pool_bytes ? opts->pool_bytes : 256u << 20);
-	r = kvslab_pool_open(&e->pool, spec, NULL);
+	r = test_pool_open(&e->pool, spec, NULL);
 	if (r)
 		mu_die("pool %s: %s", spec, kvslab_strerror(r));
 	r = kvslab_kv_open(&e->kv, e->pool, &kv);

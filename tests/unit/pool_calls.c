@@ -8,6 +8,7 @@
 #include "kvslab.h"
 #include "runtime/pool/test.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 #define MIB (1u << 20)
 #define EXTENT KVSLAB_EXTENT_SIZE
@@ -30,7 +31,7 @@ static struct kvslab_pool *open_pool(const char *spec)
 {
 	struct kvslab_pool *pool;
 
-	return kvslab_pool_open(&pool, spec, NULL) ? NULL : pool;
+	return test_pool_open(&pool, spec, NULL) ? NULL : pool;
 }
 
 static uint32_t open_cache(struct kvslab_pool *pool, uint32_t size)
@@ -98,7 +99,7 @@ static void test_no_address_space(void)
 	low.rlim_cur = 64 * MIB;
 	setrlimit(RLIMIT_AS, &low);
 	a = kvslab_arena_open(&arena, 4096ull * MIB);
-	b = kvslab_pool_open(&pool, "embedded:4G", NULL);
+	b = test_pool_open(&pool, "embedded:4G", NULL);
 	setrlimit(RLIMIT_AS, &old);
 	ok(a == -ENOMEM && b == -ENOMEM, "no address space: %d, %d", a, b);
 }
@@ -136,7 +137,7 @@ static void test_open(void)
 	ok(kvslab_pool_open(&pool, NULL, NULL) == -EINVAL &&
 		   kvslab_pool_open(NULL, "embedded:8M", NULL) == -EINVAL,
 	   "nothing given");
-	ok(kvslab_pool_open(&pool, "/dev/kvslab/chat", NULL) == -EOPNOTSUPP, "a device");
+	ok(kvslab_pool_open(&pool, "/dev/kvslab/no-such-pool", NULL) == -ENOENT, "a node that is not there");
 	ok(kvslab_arena_open(&arena, 0) == -EINVAL &&
 		   kvslab_arena_open(&arena, EXTENT - 1) == -EINVAL &&
 		   kvslab_arena_open(&arena, UINT64_MAX) == -EINVAL &&
@@ -146,34 +147,34 @@ static void test_open(void)
 	test_no_address_space();
 	opts.min = 8 * EXTENT;
 	opts.max = 4 * EXTENT;
-	ok(kvslab_pool_open(&pool, "embedded:64M", &opts) == -EINVAL, "min above max");
+	ok(test_pool_open(&pool, "embedded:64M", &opts) == -EINVAL, "min above max");
 	opts.max = 0;
-	ok(kvslab_pool_open(&pool, "embedded:8M", &opts) == -EINVAL, "min above the size");
+	ok(test_pool_open(&pool, "embedded:8M", &opts) == -EINVAL, "min above the size");
 	opts.min = 0;
 	opts.max = 1;
-	ok(kvslab_pool_open(&pool, "embedded:8M", &opts) == -EINVAL, "max below an extent");
+	ok(test_pool_open(&pool, "embedded:8M", &opts) == -EINVAL, "max below an extent");
 	ok(kvslab_arena_open(&opts.arena, 8 * EXTENT + 12345) == 0, "an arena that is no whole "
 								    "number of extents");
 	opts.max = 0;
 	opts.min = 9 * EXTENT;
-	rc = kvslab_pool_open(&pool, "embedded", &opts);
+	rc = test_pool_open(&pool, "embedded", &opts);
 	ok(rc == -ENOSPC || rc == -EINVAL, "min above the arena: %d", rc);
 	opts.min = 5 * EXTENT - 1;
-	ok(kvslab_pool_open(&pool, "embedded", &opts) == 0, "a pool with a min");
+	ok(test_pool_open(&pool, "embedded", &opts) == 0, "a pool with a min");
 	ok(stat_of(pool).min == 5 && stat_of(pool).max == 8 && stat_of(pool).arena_extents == 8 &&
 		   stat_of(pool).clients == 1,
 	   "min is rounded up, max is the arena");
 	opts.min = 4 * EXTENT;
-	ok(kvslab_pool_open(&other, "embedded", &opts) == -ENOSPC, "a second one for which there "
+	ok(test_pool_open(&other, "embedded", &opts) == -ENOSPC, "a second one for which there "
 								   "is no room");
 	opts.min = 3 * EXTENT;
-	ok(kvslab_pool_open(&other, "embedded:6M", &opts) == 0, "one that fits, its max named by "
+	ok(test_pool_open(&other, "embedded:6M", &opts) == 0, "one that fits, its max named by "
 								"the spec");
 	ok(stat_of(other).min == 3 && stat_of(other).max == 3, "min and max are 3 extents");
 	kvslab_pool_close(other);
 	opts.min = 0;
 	opts.max = 5 * EXTENT - 1;
-	ok(kvslab_pool_open(&other, "embedded", &opts) == 0 && stat_of(other).max == 4, "max is "
+	ok(test_pool_open(&other, "embedded", &opts) == 0 && stat_of(other).max == 4, "max is "
 											"rounded "
 											"down");
 	kvslab_arena_close(opts.arena);
@@ -283,7 +284,7 @@ static void test_alloc(void)
 	kvslab_pool_close(other);
 	kvslab_pool_close(pool);
 
-	rc = kvslab_pool_open(&pool, "embedded:8M", &opts);
+	rc = test_pool_open(&pool, "embedded:8M", &opts);
 	id = open_cache(pool, MIB);
 	ok(!rc && kvslab_alloc(pool, id, p, 4, 0) == 4 &&
 		   kvslab_alloc(pool, id, p + 4, 1, 0) == -EDQUOT &&
@@ -306,9 +307,9 @@ static void test_guarantee(void)
 
 	kvslab_arena_open(&opts.arena, 8 * EXTENT);
 	opts.min = 3 * EXTENT;
-	rc = kvslab_pool_open(&a, "embedded", &opts);
+	rc = test_pool_open(&a, "embedded", &opts);
 	opts.min = 0;
-	if (!ok(!rc && !kvslab_pool_open(&b, "embedded", &opts), "two pools, one with 3 extents of "
+	if (!ok(!rc && !test_pool_open(&b, "embedded", &opts), "two pools, one with 3 extents of "
 								 "its own"))
 		return;
 	ca = open_cache(a, 2 * MIB);
@@ -340,8 +341,8 @@ static void test_free(void)
 	int rc;
 
 	kvslab_arena_open(&opts.arena, 8 * EXTENT);
-	rc = kvslab_pool_open(&pool, "embedded", &opts);
-	if (!ok(!rc && !kvslab_pool_open(&stranger, "embedded", &opts), "two pools in an arena"))
+	rc = test_pool_open(&pool, "embedded", &opts);
+	if (!ok(!rc && !test_pool_open(&stranger, "embedded", &opts), "two pools in an arena"))
 		return;
 	kvslab_arena_close(opts.arena);
 	id = open_cache(pool, 340 << 10);
@@ -498,14 +499,14 @@ static void test_seal(void)
 		   stat_of(pool).private_pages == 12 && whole(pool),
 	   "nothing has changed");
 
-	kvslab_test_pin(pool, p[1], true);
+	test_pool_pin(pool, p[1], true);
 	s[0] = seal_of(p[0], 1, 0, 0);
 	s[1] = seal_of(p[1], 2, 1, 1);
 	ok(kvslab_seal(pool, s, 2) == -EBUSY && kvslab_page_rw(pool, p[0]) &&
 		   kvslab_page_rw(pool, p[1]) && stat_of(pool).private_pages == 12 &&
 		   stat_of(pool).moving == 0 && whole(pool),
 	   "a pinned page refuses the batch");
-	kvslab_test_pin(pool, p[1], false);
+	test_pool_pin(pool, p[1], false);
 	for (i = 0; i < 3; i++)
 		memset(kvslab_page_rw(pool, p[i]), 'a' + i, 256 << 10);
 	s[2] = seal_of(p[2], 3, 2, 2);
@@ -603,7 +604,7 @@ static void test_quarantine(void)
 	for (i = 0; i < 8; i++)
 		good &= make_cached(pool, id, 200 + (uint64_t)i);
 	ok(good && stat_of(pool).cached == 8 && whole(pool), "eight cached pages");
-	good &= kvslab_lookup(pool, id, &h, 1, q) == 1 && kvslab_test_pin(pool, q[0], true) == 0 &&
+	good &= kvslab_lookup(pool, id, &h, 1, q) == 1 && test_pool_pin(pool, q[0], true) == 0 &&
 		kvslab_free(pool, q, 1) == 0;
 	ok(good, "eight cached pages, one of them pinned");
 	rc = kvslab_alloc(pool, id, p, 8, 0);
@@ -612,7 +613,7 @@ static void test_quarantine(void)
 	stat = stat_of(pool);
 	ok(rc == 7 && stat.quarantined == 1 && stat.frag_quarantine > 0 && whole(pool),
 	   "but seven (%d), and %llu in quarantine", rc, (unsigned long long)stat.quarantined);
-	kvslab_test_pin(pool, q[0], false);
+	test_pool_pin(pool, q[0], false);
 	rc = kvslab_alloc(pool, id, p + 7, 1, 0);
 	ok(rc == 1 && stat_of(pool).quarantined == 0 && whole(pool),
 	   "which comes back when the pin goes: %d", rc);

@@ -2,6 +2,7 @@
 /* Random calls by several clients of two pools in one arena; the counts must be what the clients
  * together hold. */
 #include "pool_actor.h"
+#include "tests/lib/test_pool.h"
 
 #define EXTENTS 12
 #define POOLS 2
@@ -135,7 +136,7 @@ int main(int argc, char **argv)
 		if (i == 0 || pool_of(i) != pool_of(i - 1)) {
 			opts.min = i ? 0 : 3 * KVSLAB_EXTENT_SIZE;
 			opts.max = i ? 7 * KVSLAB_EXTENT_SIZE : 0;
-			rc = kvslab_pool_open(&client, "embedded", &opts);
+			rc = test_pool_open(&client, "embedded", &opts);
 		} else {
 			rc = kvslab_pool_share(actor[i - 1].client, &client);
 		}

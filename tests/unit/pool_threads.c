@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "pool_actor.h"
+#include "tests/lib/test_pool.h"
 
 #define EXTENTS 10
 #define THREADS 4
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
 		return done();
 	for (i = 0; i < THREADS; i++) {
 		if (i == 0 || i == THREADS - 1)
-			rc = kvslab_pool_open(&client, "embedded", &opts);
+			rc = test_pool_open(&client, "embedded", &opts);
 		else
 			rc = kvslab_pool_share(job[0].actor.client, &client);
 		if (!ok(!rc, "client %d", i))

@@ -7,6 +7,7 @@
 
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 #define JOBS 40
 #define SHARED 70
@@ -96,7 +97,7 @@ static void run(const struct setting *set, uint64_t seed, struct fake_job *refer
 	uint32_t i, wrong = 0, differ = 0;
 	int rc;
 
-	if (!ok(!kvslab_pool_open(&pool, set->pool, NULL), "%s: a pool", set->name))
+	if (!ok(!test_pool_open(&pool, set->pool, NULL), "%s: a pool", set->name))
 		return;
 	rc = fake_host_open(&h, pool, &geo, &set->opts, set->max_rows, set->max_runs);
 	if (!ok(!rc, "%s: opened", set->name))

@@ -10,6 +10,7 @@
 
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 #define JOBS 150
 #define SHARED 100
@@ -49,7 +50,7 @@ static bool open_pair(struct side *s, const struct kvslab_geometry *geo, const c
 	struct kvslab_pool *a, *b;
 
 	memset(s, 0, 2 * sizeof(*s));
-	return !kvslab_pool_open(&a, spec, NULL) && !kvslab_pool_share(a, &b) &&
+	return !test_pool_open(&a, spec, NULL) && !kvslab_pool_share(a, &b) &&
 	       !fake_host_open(&s[0].h, a, geo, &opts, 0, 0) &&
 	       !fake_host_open(&s[1].h, b, geo, &opts, 0, 0);
 }

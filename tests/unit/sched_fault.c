@@ -11,6 +11,7 @@
 #include "runtime/sched/sched.h"
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 static uint64_t seed;
 static uint32_t fail_alloc, fail_seal, fail_get, fail_lookup; /* chances in 1000 */
@@ -108,14 +109,14 @@ static void move_pins(struct fake_host *h, kvslab_handle *pins)
 	uint32_t pages, back = (uint32_t)(rnd(&seed) % 8);
 
 	if (*pin)
-		kvslab_test_pin(h->pool, *pin, false);
+		test_pool_pin(h->pool, *pin, false);
 	*pin = 0;
 	while (r && r->next && back--)
 		r = r->next;
 	pages = r ? r->seq->blocks * h->f.geo.groups : 0;
 	if (pages) {
 		*pin = r->seq->pages[rnd(&seed) % pages];
-		kvslab_test_pin(h->pool, *pin, true);
+		test_pool_pin(h->pool, *pin, true);
 	}
 }
 
@@ -136,7 +137,7 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 	char why[200] = "";
 	int rc;
 
-	if (!ok(!kvslab_pool_open(&pool, "embedded:2M", NULL) &&
+	if (!ok(!test_pool_open(&pool, "embedded:2M", NULL) &&
 			!fake_host_open(&h, pool, &geo, &opts, 0, 0),
 		"%s: opened", name))
 		return;
@@ -194,7 +195,7 @@ static void storm(const char *name, uint32_t groups, bool no_prefix, uint32_t ex
 	fail_alloc = fail_seal = fail_get = fail_lookup = 0;
 	for (i = 0; i < PINS; i++)
 		if (pins[i])
-			kvslab_test_pin(h.pool, pins[i], false);
+			test_pool_pin(h.pool, pins[i], false);
 	ok(!quarantined == !pin, "%s: %llu times a page in quarantine", name,
 	   (unsigned long long)quarantined);
 	ok(fake_pool_idle(h.pool, why, sizeof(why)), "%s: no page is held %s", name, why);
@@ -216,14 +217,14 @@ static void one_pinned(void)
 	uint32_t tokens[40] = { 3, 1, 4, 1, 5 };
 
 	fake_open(&f, &geo, 1);
-	if (!ok(!kvslab_pool_open(&pool, "embedded:2M", NULL) &&
+	if (!ok(!test_pool_open(&pool, "embedded:2M", NULL) &&
 			!kvslab_kv_open(&kv, pool, &opts) && !kvslab_seq_open(&seq, kv, NULL, 0),
 		"a sequence"))
 		return;
 	ok(!kvslab_seq_append(seq, tokens, 40) && !kvslab_seq_reserve(seq, 40) &&
 		   fake_compute(&f, seq, 0, 39),
 	   "39 tokens computed");
-	kvslab_test_pin(pool, seq->pages[5 * 2 + 1], true);
+	test_pool_pin(pool, seq->pages[5 * 2 + 1], true);
 	ok(!kvslab_seq_commit(seq, 39), "committed with a page of block 5 pinned");
 	ok(kvslab_seq_sealed(seq) == 5 * 4 && kvslab_seq_committed(seq) == 39, "blocks 0 to 4 are "
 									       "sealed");
@@ -232,7 +233,7 @@ static void one_pinned(void)
 	ok(!kvslab_seq_fork(seq, &child) && fake_check(&f, child, 39) &&
 		   kvslab_seq_sealed(child) == 20,
 	   "a fork copies what is not sealed");
-	kvslab_test_pin(pool, seq->pages[5 * 2 + 1], false);
+	test_pool_pin(pool, seq->pages[5 * 2 + 1], false);
 	ok(fake_compute(&f, seq, 39, 40) && !kvslab_seq_commit(seq, 40) &&
 		   kvslab_seq_sealed(seq) == 40,
 	   "the next commit seals them all");
@@ -267,7 +268,7 @@ static bool scarce(uint32_t at, uint32_t *bad, char *why, size_t n)
 	uint32_t i;
 	int rc;
 
-	if (kvslab_pool_open(&pool, "embedded:2M", NULL))
+	if (test_pool_open(&pool, "embedded:2M", NULL))
 		abort();
 	memset(&h, 0, sizeof(h));
 	h.pool = pool;

@@ -6,6 +6,7 @@
 #include "runtime/sched/sched.h"
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 static uint64_t seed; /* set by main */
 
@@ -19,7 +20,7 @@ __attribute__((unused)) static void open_host(struct fake_host *h,
 	struct kvslab_geometry geo = fake_geometry(1, 16, PAGE);
 	struct kvslab_pool *pool;
 
-	if (kvslab_pool_open(&pool, "embedded:2M", NULL) ||
+	if (test_pool_open(&pool, "embedded:2M", NULL) ||
 	    fake_host_open(h, pool, &geo, opts, 0, 0)) {
 		ok(0, "a host");
 		exit(done());

@@ -10,6 +10,7 @@
 #include "runtime/sched/sched.h"
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define JOBS 200 /* what matters there is the executor's thread */
@@ -191,7 +192,7 @@ static void run(const struct setting *set, uint64_t seed)
 	double share;
 	int rc;
 
-	if (!ok(!kvslab_pool_open(&pool, "embedded:2M", NULL) &&
+	if (!ok(!test_pool_open(&pool, "embedded:2M", NULL) &&
 			!fake_host_open(&w.h, pool, &geo, &opts, 0, 1024),
 		"%s: opened", name))
 		return;

@@ -9,6 +9,7 @@
 
 #include "tests/lib/fake_exec.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/test_pool.h"
 
 #define SEQS 12
 #define TOKENS 200
@@ -219,7 +220,7 @@ static void run(uint64_t seed, uint32_t groups, uint32_t pt, uint32_t page_size,
 	memset(&w, 0, sizeof(w));
 	w.seed = seed;
 	w.pt = pt;
-	if (kvslab_pool_open(&w.pool, "embedded:2M", NULL) ||
+	if (test_pool_open(&w.pool, "embedded:2M", NULL) ||
 	    kvslab_kv_open(&w.kv, w.pool, &opts)) {
 		ok(0, "a pool");
 		return;
@@ -266,7 +267,7 @@ static void long_sequence(void)
 	fake_open(&f, &opts.geometry, 5);
 	for (i = 0; i < 1500; i++)
 		tokens[i] = i;
-	if (kvslab_pool_open(&pool, "embedded:64M", NULL) || kvslab_kv_open(&kv, pool, &opts)) {
+	if (test_pool_open(&pool, "embedded:64M", NULL) || kvslab_kv_open(&kv, pool, &opts)) {
 		ok(0, "a pool");
 		return;
 	}
@@ -302,7 +303,7 @@ static void bad_input(void)
 	struct kvslab_seq *seq;
 	uint32_t token = 1;
 
-	if (kvslab_pool_open(&pool, "embedded:2M", NULL)) {
+	if (test_pool_open(&pool, "embedded:2M", NULL)) {
 		ok(0, "a pool");
 		return;
 	}
