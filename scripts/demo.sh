@@ -1,21 +1,46 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-# usage: scripts/demo.sh [build/kvslab]
-# Eight chats in one batch on a real model, four of them with the same long beginning: the answers as they come, then
-# the batch's figures. Exit 0 only if every chat has an answer, the beginning was computed once and shared, and no
-# page is left private.
+# usage: [PORT=8080] [KEEP=1] scripts/demo.sh [build/kvslab]
+# Starts the server on a real model, streams eight chats from it at once, four of them with the same long beginning, and
+# shows its figures. Exit 0 only if every chat has an answer, the beginning was computed once and shared, no page is left
+# private, and the server ends as it should. KEEP=1 leaves it running.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kvslab=${1:-build/kvslab}
 say() { echo "demo: $*" >&2; }
-
-[ -x "$kvslab" ] || {
-	say "$kvslab is not there; run make first"
+fail() {
+	say "$*"
 	exit 1
 }
+
+[ -x "$kvslab" ] || fail "$kvslab is not there; run make first"
+case ${KEEP:=0} in
+0 | no | "") KEEP= ;;
+1 | yes) ;;
+*) fail "KEEP is \"$KEEP\"; give 1 or 0" ;;
+esac
 model=$(scripts/get-model.sh)
+# The demo's server has its own options.
+for name in $(compgen -e KVSLAB_ || true); do
+	unset "$name"
+done
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+log=$tmp/log
+server=
+chats=
+finish() {
+	[ -z "$chats" ] || kill "$chats" 2>/dev/null || true
+	[ -z "$server" ] || kill "$server" 2>/dev/null || true
+	rm -rf "$tmp"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+if [ -n "$KEEP" ]; then
+	log=build/demo.log
+	mkdir -p build
+	: >"$log"
+fi
 
 # One line: a prompt is a line.
 letter=$(tr '\n' ' ' <<'TEXT'
@@ -45,44 +70,50 @@ $letter Question: Summarise the letter in one sentence.
 Give me three tips for learning a new language.
 TEXT
 
-say "eight chats in one batch; each answer is shown when it is complete"
+start() { # start PORT
+	: >"$log"
+	if [ -n "$KEEP" ]; then
+		setsid "$kvslab" serve -m "$model" --port "$1" </dev/null >/dev/null 2>>"$log" &
+	else
+		"$kvslab" serve -m "$model" --port "$1" </dev/null >/dev/null 2>>"$log" &
+	fi
+	server=$!
+	until grep -q msg=ready "$log"; do
+		if ! kill -0 "$server" 2>/dev/null; then
+			wait "$server" || true
+			server=
+			return 1
+		fi
+		sleep 0.05
+	done
+	url=$(sed -n 's/.*msg=listening address=//p' "$log")
+}
+
+say "starting the server"
+if ! start "${PORT:-8080}"; then
+	# The usual port is often somebody's; one that was asked for is not exchanged for another.
+	if [ -n "${PORT:-}" ] || ! grep -q 'already in use' "$log" || ! start 0; then
+		cat "$log" >&2
+		fail "the server did not start; its words are above"
+	fi
+fi
+say "it is at $url/, where a page shows the pool live; eight chats are streamed from it at once"
 echo
-"$kvslab" run -m "$model" --chat -f "$tmp/prompts" -n 96 --temp 0 --json="$tmp/answers"
-
-python3 - "$tmp/answers" <<'PY'
-import json
-import statistics
-import sys
-
-*chats, batch = [json.loads(line) for line in open(sys.argv[1])]
-pool = batch["pool"]
-first = [c["ttft_ms"] for c in chats if c["ttft_ms"] is not None]
-prompt = sum(c["prompt_tokens"] for c in chats)
-cached = sum(c["cached_tokens"] for c in chats)
-lost = pool["fragmentation"]
-rows = [
-    ("chats, steps, preemptions", f"{len(chats)}, {batch['steps']}, {batch['preemptions']}"),
-    ("tokens: prompts, answers", f"{prompt}, {sum(c['completion_tokens'] for c in chats)}"),
-    ("answer tokens per second", f"{batch['tokens_per_second']:.1f}"),
-    ("time to first token, ms", f"{min(first):.0f} least, {statistics.median(first):.0f} median, {max(first):.0f} most"
-     if first else "none"),
-    ("prefix hit rate", f"{100 * cached / prompt:.1f}% ({cached} of {prompt} prompt tokens were in the pool)"),
-    ("pages by state", ", ".join(f"{pool[s]} {s}" for s in ("free", "private", "sealed", "cached", "quarantined"))),
-    ("fragmentation", f"{100 * sum(lost.values()):.2f}% of {pool['extents']} extents "
-     f"({', '.join(f'{name} {100 * share:.2f}%' for name, share in lost.items())})"),
-]
-print("\n".join(f"{name:28} {value}" for name, value in rows))
-
-wrong = [f"chat {c['index']} failed: {c['error']}" for c in chats if "error" in c]
-wrong += [f"chat {c['index']} has no answer" for c in chats if not c["text"].strip()]
-if len(chats) < 8:
-    wrong.append(f"{len(chats)} chats were run, not 8")
-if sum(c["cached_tokens"] >= 300 for c in chats) < 3:
-    wrong.append("the common beginning was not shared")
-if pool["private"]:
-    wrong.append(f"{pool['private']} pages are still private")
-for w in wrong:
-    print(f"demo: {w}", file=sys.stderr)
-sys.exit(bool(wrong))
-PY
-say "all of it worked"
+# A signal's trap waits for a command, but not for `wait`.
+python3 scripts/demo.py "$url" "$tmp/prompts" &
+chats=$!
+wait "$chats"
+chats=
+echo
+if [ -n "$KEEP" ]; then
+	say "all of it worked; the server goes on"
+	say "open $url/ in a browser; its log is $log; stop it with: kill $server"
+	server=
+	exit 0
+fi
+kill "$server"
+status=0
+wait "$server" || status=$?
+server=
+[ "$status" -eq 0 ] || fail "the server ended with status $status"
+say "all of it worked; the server is stopped. To open its page in a browser, keep it: make demo KEEP=1"

@@ -55,6 +55,8 @@ look() {
 	need git have git
 	need g++ have g++
 	need mandoc have mandoc
+	need curl have curl
+	need chromium have chromium
 	# The guest: scripts/kernel.sh takes the kernel's image out of its package without installing it.
 	need linux-headers-amd64 kernel_headers
 	need qemu-system-x86 have qemu-system-x86_64
