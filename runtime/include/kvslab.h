@@ -177,7 +177,8 @@ struct kvslab_slab {
 };
 
 /* The pool's slabs in the order of their extents, from extent *@from on; how many were written, at most @n. *@from
- * becomes where to go on; 0: that was all. Each slab is right at some moment of the call. -EINVAL. */
+ * becomes where to go on; 0: that was all. Each slab is right at some moment of the call. -EINVAL; of a pool in the
+ * kernel, also what ioctl(2) says. */
 int kvslab_slabs(struct kvslab_pool *pool, uint32_t *from, struct kvslab_slab *slabs, uint32_t n);
 /* Walks every structure of the pool and its arena. 0, or -EUCLEAN with the broken rule in @why[n]. Stops the
  * pool's other clients meanwhile. Slow; for tests. Of a node it compares what the module says with what the library

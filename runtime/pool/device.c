@@ -260,6 +260,41 @@ static int check_client(struct pool_device *d, const struct kvslab_stat_client *
 	return -EUCLEAN;
 }
 
+#define SLABS_STEP 64
+
+int device_slabs(struct pool_device *d, uint32_t *from, struct kvslab_slab *slabs, uint32_t n)
+{
+	struct kvslab_stat_slab got[SLABS_STEP];
+	struct kvslab_args_slabs args;
+	uint32_t done = 0;
+	int i, k;
+
+	do {
+		args = (struct kvslab_args_slabs){
+			.slabs = (uint64_t)(uintptr_t)got,
+			.from = *from,
+			.count = n - done < SLABS_STEP ? n - done : SLABS_STEP,
+		};
+		k = command(d, KVSLAB_CMD_SLABS, &args, sizeof(args));
+		if (k < 0)
+			return k;
+		for (i = 0; i < k; i++)
+			slabs[done + (uint32_t)i] = (struct kvslab_slab){
+				.extent = got[i].extent,
+				.pages = got[i].pages,
+				.free = got[i].free,
+				.private_pages = got[i].private_pages,
+				.moving = got[i].moving,
+				.sealed = got[i].sealed,
+				.cached = got[i].cached,
+				.quarantined = got[i].quarantined,
+			};
+		done += (uint32_t)k;
+		*from = args.from;
+	} while (args.from && done < n);
+	return (int)done;
+}
+
 int device_check(struct pool_device *d, char *why, size_t n)
 {
 	struct kvslab_args_stat args = { 0 };

@@ -51,6 +51,7 @@ int device_lookup(struct pool_device *d, uint32_t id, const struct kvslab_hash *
 		  kvslab_handle *pages);
 void *device_page(struct pool_device *d, kvslab_handle page, bool write);
 int device_stat(struct pool_device *d, struct kvslab_stat *stat);
+int device_slabs(struct pool_device *d, uint32_t *from, struct kvslab_slab *slabs, uint32_t n);
 int device_check(struct pool_device *d, char *why, size_t n);
 int device_events(struct pool_device *d);
 

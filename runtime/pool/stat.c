@@ -60,6 +60,8 @@ int kvslab_slabs(struct kvslab_pool *pool, uint32_t *from, struct kvslab_slab *s
 
 	if (!pool || !from || !slabs || !n || n > INT32_MAX)
 		return -EINVAL;
+	if (pool->device)
+		return device_slabs(pool->device, from, slabs, n);
 	do {
 		want = n - done < SLABS_STEP ? n - done : SLABS_STEP;
 		k = kvc_slabs(pool->shared->core, from, got, want);

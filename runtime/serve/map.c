@@ -35,6 +35,8 @@ void map_look(struct map *m, struct kvslab_pool *pool, uint64_t extents, uint64_
 			add(m, &slabs[i]);
 		seen += n > 0 ? (uint32_t)n : 0;
 	} while (n > 0 && m->from && seen < LOOK_SLABS);
+	if (n < 0)
+		m->n = 0; /* a pool that does not tell */
 	if (m->from)
 		return;
 	memcpy(m->cells, m->next, sizeof(m->cells));
