@@ -218,7 +218,8 @@ static inline void kvc_op_init(struct kvc_op *op)
 	/* In two, for plain stores: for the whole, compilers take a string instruction that costs 7
 	 * ns. */
 	memset(op, 0, offsetof(struct kvc_op, dead));
-	memset(&op->dead, 0, offsetof(struct kvc_op, wake) - offsetof(struct kvc_op, dead));
+	memset((char *)op + offsetof(struct kvc_op, dead), 0,
+	       offsetof(struct kvc_op, wake) - offsetof(struct kvc_op, dead));
 }
 
 /*
