@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the module wants to see of the core (core/hooks.h): tracepoints, the counters page, and the
  * list of slabs that may go back to the system. */
-#ifndef _KVSLAB_HOOKS_H
-#define _KVSLAB_HOOKS_H
+#ifndef _KVSLAB_CORE_HOOKS_H
+#define _KVSLAB_CORE_HOOKS_H
 
 #include "trace.h"
 
@@ -13,18 +13,18 @@ void kvslab_hook_held(void *data, u32 held, u32 min, u32 max, u32 low, u32 high,
  * or on its way out. */
 void kvslab_hook_idle(void *data, u32 extent, bool idle);
 
-#define kvc_hook_page_alloc trace_kvslab_page_alloc
-#define kvc_hook_page_free trace_kvslab_page_free
-#define kvc_hook_page_seal trace_kvslab_page_seal
-#define kvc_hook_lookup trace_kvslab_lookup
-#define kvc_hook_evict trace_kvslab_evict
-#define kvc_hook_slab_new trace_kvslab_slab_new
-#define kvc_hook_slab_free trace_kvslab_slab_free
-#define kvc_hook_slab_take trace_kvslab_slab_take
-#define kvc_hook_quota trace_kvslab_quota
-#define kvc_hook_pressure trace_kvslab_pressure
-#define kvc_hook_client trace_kvslab_client
-#define kvc_hook_held kvslab_hook_held
-#define kvc_hook_idle kvslab_hook_idle
+#define kvc_hook_page_alloc(...) trace_kvslab_page_alloc(__VA_ARGS__)
+#define kvc_hook_page_free(...) trace_kvslab_page_free(__VA_ARGS__)
+#define kvc_hook_page_seal(...) trace_kvslab_page_seal(__VA_ARGS__)
+#define kvc_hook_lookup(...) trace_kvslab_lookup(__VA_ARGS__)
+#define kvc_hook_evict(...) trace_kvslab_evict(__VA_ARGS__)
+#define kvc_hook_slab_new(...) trace_kvslab_slab_new(__VA_ARGS__)
+#define kvc_hook_slab_free(...) trace_kvslab_slab_free(__VA_ARGS__)
+#define kvc_hook_slab_take(...) trace_kvslab_slab_take(__VA_ARGS__)
+#define kvc_hook_quota(...) trace_kvslab_quota(__VA_ARGS__)
+#define kvc_hook_pressure(...) trace_kvslab_pressure(__VA_ARGS__)
+#define kvc_hook_client(...) trace_kvslab_client(__VA_ARGS__)
+#define kvc_hook_held(...) kvslab_hook_held(__VA_ARGS__)
+#define kvc_hook_idle(...) kvslab_hook_idle(__VA_ARGS__)
 
 #endif

@@ -11,13 +11,13 @@
 #ifndef KVC_HOOKS_H
 #define KVC_HOOKS_H
 
-enum kvc_hook_left { /* what a page_free gave back */
+enum kvc_left { /* what a page_free gave back */
 		     KVC_LEFT_PRIVATE, /* a private page, which is free now */
 		     KVC_LEFT_REFERENCE, /* one reference, or more */
 		     KVC_LEFT_DUPLICATE, /* a private page whose seal found its hash there */
 };
 
-enum kvc_hook_evict {
+enum kvc_evict {
 	KVC_EVICT_PAGE, /* for ALLOC, this page */
 	KVC_EVICT_SLAB, /* for ALLOC, its whole slab */
 	KVC_EVICT_RECLAIM, /* the caller wanted memory back */

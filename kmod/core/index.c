@@ -175,7 +175,7 @@ void kvc_cache_entries(struct kvc_list *cached, u64 stamp)
 
 /* A cached page leaves the index and is moving; its slab's holds and counts are the caller's to
  * keep. */
-void kvc_evict_entry(struct kvc_entry *entry, enum kvc_hook_evict why)
+void kvc_evict_entry(struct kvc_entry *entry, enum kvc_evict why)
 {
 	struct kvc_slab *slab = entry->slab;
 

@@ -133,7 +133,7 @@ again:
 
 /* A slab that was picked: nobody holds or finds its pages any more. It leaves its pool for
  * op->dead. */
-void kvc_strip(struct kvc_slab *slab, enum kvc_hook_evict why, struct kvc_op *op)
+void kvc_strip(struct kvc_slab *slab, enum kvc_evict why, struct kvc_op *op)
 {
 	struct kvc_pool *pool = slab->pool;
 	u32 i, moving = 0, quarantined;

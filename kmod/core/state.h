@@ -296,7 +296,7 @@ void kvc_bin_del(struct kvc_slab *slab);
 void kvc_ownerless(struct kvc_slab *slab, struct kvc_op *op);
 void kvc_quarantine(struct kvc_slab *slab, u32 index);
 void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op *op);
-void kvc_strip(struct kvc_slab *slab, enum kvc_hook_evict why, struct kvc_op *op);
+void kvc_strip(struct kvc_slab *slab, enum kvc_evict why, struct kvc_op *op);
 bool kvc_scan_quarantine(struct kvc_pool *pool, struct kvc_op *op);
 
 static inline u32 kvc_next_generation(u32 generation)
@@ -379,7 +379,7 @@ void kvc_remove(struct kvc_index *index, struct kvc_entry *entry);
 int kvc_ref(struct kvc_entry *entry);
 void kvc_unref(struct kvc_entry *entry, u32 refs, struct kvc_list *cached);
 void kvc_cache_entries(struct kvc_list *cached, u64 stamp);
-void kvc_evict_entry(struct kvc_entry *entry, enum kvc_hook_evict why);
+void kvc_evict_entry(struct kvc_entry *entry, enum kvc_evict why);
 bool kvc_grow_need(struct kvc_index *index, u32 n, struct kvc_op *op);
 void kvc_grow(struct kvc_index *index, void *table, size_t size, struct kvc_op *op);
 void kvc_retire(struct kvc_index *index, struct kvc_op *op);
