@@ -442,7 +442,7 @@ int kvslab_sched_open(struct kvslab_sched **sched, const struct kvslab_sched_opt
 void kvslab_sched_close(struct kvslab_sched *sched);
 /*
  * -EINVAL: empty prompt, id beyond the vocabulary, sampling that is not finite or beyond its limits; -EMSGSIZE: prompt longer than the context; -EFBIG: the prompt could
- * never fit into the pool, even alone; -ESHUTDOWN: the scheduler is closing; -ENOMEM. max_tokens is not counted: an
+ * never fit into the pool, even alone; -ESHUTDOWN: the scheduler is closing; -ENODEV: the pool was destroyed; -ENOMEM. max_tokens is not counted: an
  * answer that outgrows the context, or the pool with nobody else in it, ends with FINISH_LENGTH there. @request may
  * be NULL.
  */

@@ -13,6 +13,11 @@
  * a request ends, or for a number of ticks that doubles, so that a request is not admitted,
  * computed and preempted over and over for nothing.
  * One that outranks a running request does not rest: it would wait for those that should make room.
+ *
+ * The pool's events: under pressure (PRESSURE until RELIEF) a request is admitted beside others only
+ * where that leaves each of those a block to grow into, so that it is not preempted for them at
+ * once; pack.c makes chunks smaller. Where other clients hold all the memory even the last request
+ * gives its pages back, and ROOM says that it is this client's turn.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -56,10 +61,37 @@ static void preempt(struct kvslab_sched *s, struct kvslab_request *r)
 {
 	queue_remove(&s->running, r);
 	kvslab_seq_release(r->seq);
+	kv_flush(s->kv); /* somebody wants them now */
+	kv_collect(s->kv);
 	r->state = REQUEST_WAITING;
 	r->info.preemptions++;
 	s->stat.preemptions++;
 	queue_insert(&s->waiting[r->priority], r);
+}
+
+/* The windows of a dead pool are empty: nothing may touch them again. */
+static void fail_all(struct kvslab_sched *s, int err)
+{
+	struct kvslab_request *r;
+
+	while ((r = s->running.first) || (r = sched_next_waiting(s)))
+		request_finish(r, KVSLAB_FINISH_ERROR, err);
+}
+
+void sched_take_events(struct kvslab_sched *s)
+{
+	int events = kvslab_pool_events(s->kv->pool);
+
+	if (events > 0) {
+		if (events & (int)(KVSLAB_EVENT_PRESSURE | KVSLAB_EVENT_RELIEF))
+			s->pressure = events & (int)KVSLAB_EVENT_PRESSURE;
+		/* With requests running it may be their own pages that came back. */
+		if ((events & (int)KVSLAB_EVENT_ROOM) && !s->running.n)
+			s->admit_at = 0;
+		s->dead |= (events & (int)KVSLAB_EVENT_DEAD) != 0;
+	}
+	if (s->dead || events == -ENODEV)
+		fail_all(s, -ENODEV);
 }
 
 static void rest(struct kvslab_sched *s)
@@ -84,12 +116,32 @@ static void explain(struct kvslab_sched *s, const struct kvslab_request *r, int 
 		 (unsigned long long)stat.sealed, (unsigned long long)stat.clients);
 }
 
+/* Where several requests need pages, one call takes them all. */
+static void take_stock(struct kvslab_sched *s)
+{
+	uint32_t pt = s->kv->geo.page_tokens, asking = 0;
+	const struct kvslab_request *r;
+	size_t blocks = 0;
+
+	for (r = s->running.first; r; r = r->next) {
+		uint32_t want = (r->seq->length + pt - 1) / pt;
+
+		if (want > r->seq->blocks) {
+			blocks += want - r->seq->blocks;
+			asking++;
+		}
+	}
+	if (asking > 1)
+		kv_stock(s->kv, blocks * s->kv->geo.groups);
+}
+
 void sched_grow(struct kvslab_sched *s)
 {
 	struct kvslab_request *r, *next, *victim;
 	bool enough = true;
 	int rc;
 
+	take_stock(s);
 	for (r = s->running.first; r; r = next) {
 		do {
 			rc = kvslab_seq_reserve(r->seq, r->seq->length);
@@ -107,6 +159,7 @@ void sched_grow(struct kvslab_sched *s)
 		if (rc < 0)
 			request_finish(r, KVSLAB_FINISH_ERROR, rc);
 	}
+	kv_unstock(s->kv);
 	if (!enough) {
 		rest(s);
 		/* All is given back, so another client holds the memory. It may be in the same
@@ -150,6 +203,24 @@ static bool preempt_below(struct kvslab_sched *s, uint8_t priority)
 	return true;
 }
 
+/* @r fits, and a block for each that runs. What other page sizes have free counts as well: this is
+ * a guess, and preemption mends a wrong one. */
+static bool leaves_room(const struct kvslab_sched *s, const struct kvslab_request *r)
+{
+	uint32_t pt = s->kv->geo.page_tokens;
+	uint64_t blocks = (r->seq->length + pt - 1) / pt + s->running.n, room, extents = 0;
+	struct kvslab_stat stat;
+
+	if (kvslab_stat(s->kv->pool, &stat))
+		return true;
+	if (stat.max > stat.slabs)
+		extents = stat.max - stat.slabs;
+	if (extents > stat.arena_free)
+		extents = stat.arena_free;
+	room = stat.free + stat.cached + extents * s->kv->cache.pages_per_slab;
+	return blocks * s->kv->geo.groups <= room;
+}
+
 void sched_admit(struct kvslab_sched *s)
 {
 	struct kvslab_request *r;
@@ -162,6 +233,10 @@ void sched_admit(struct kvslab_sched *s)
 			return;
 		if (s->running.n == s->max_batch && !preempt_below(s, r->priority))
 			return;
+		if (s->pressure && s->running.n && !outranks && !leaves_room(s, r)) {
+			explain(s, r, -ENOSPC);
+			return;
+		}
 		do
 			rc = take_pages(s, r);
 		while (shortage(rc) && preempt_below(s, r->priority));

@@ -7,6 +7,7 @@
 #include <sodium.h>
 
 #include "kv.h"
+#include "runtime/pool/ring.h"
 
 static bool geometry_consistent(const struct kvslab_geometry *g)
 {
@@ -38,7 +39,9 @@ int kvslab_kv_open(struct kvslab_kv **out, struct kvslab_pool *pool,
 	memcpy(kv->model_digest, opts->model_digest, sizeof(kv->model_digest));
 	kv->seals = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->seals));
 	kv->found = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->found));
-	if (!kv->seals || !kv->found)
+	kv->dropped = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->dropped));
+	kv->stock = calloc(KVSLAB_BATCH_MAX, sizeof(*kv->stock));
+	if (!kv->seals || !kv->found || !kv->dropped || !kv->stock)
 		goto fail;
 	if (opts->rope_size) {
 		kv->rope = malloc(opts->rope_size);
@@ -65,6 +68,8 @@ void kvslab_kv_close(struct kvslab_kv *kv)
 	free(kv->rope);
 	free(kv->seals);
 	free(kv->found);
+	free(kv->dropped);
+	free(kv->stock);
 	free(kv);
 }
 
@@ -78,15 +83,70 @@ static uint32_t piece(size_t left)
 	return left < KVSLAB_BATCH_MAX ? (uint32_t)left : KVSLAB_BATCH_MAX;
 }
 
+static void kv_send(struct kvslab_kv *kv)
+{
+	if (kv->n_dropped)
+		pool_free_later(kv->pool, kv->dropped, kv->n_dropped);
+	kv->n_dropped = 0;
+}
+
+static bool no_room(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* What the step has given back goes first, where that is in the way. */
+static int alloc_call(struct kvslab_kv *kv, kvslab_handle *pages, uint32_t n, uint32_t flags)
+{
+	int rc = kvslab_alloc(kv->pool, kv->cache.id, pages, n, flags);
+
+	if (rc < 0 && kv->n_dropped) {
+		kv_send(kv);
+		rc = kvslab_alloc(kv->pool, kv->cache.id, pages, n, flags);
+	}
+	if (rc > 0)
+		kv->waits = false;
+	else if (no_room(rc))
+		kv->waits = true;
+	return rc;
+}
+
+void kv_stock(struct kvslab_kv *kv, size_t n)
+{
+	int rc = alloc_call(kv, kv->stock, piece(n), KVSLAB_PARTIAL);
+
+	kv->stock_at = 0;
+	kv->n_stock = rc > 0 ? (uint32_t)rc : 0;
+}
+
+void kv_unstock(struct kvslab_kv *kv)
+{
+	kv_free(kv, kv->stock + kv->stock_at, kv->n_stock - kv->stock_at);
+	kv->n_stock = kv->stock_at = 0;
+}
+
+void kv_pass_turn(struct kvslab_kv *kv)
+{
+	kvslab_handle page;
+
+	if (kv->waits && alloc_call(kv, &page, 1, 0) == 1)
+		kvslab_free(kv->pool, &page, 1);
+}
+
 int kv_alloc(struct kvslab_kv *kv, kvslab_handle *pages, size_t n)
 {
 	size_t at = 0;
 	int rc;
 
+	if (n <= kv->n_stock - kv->stock_at) {
+		memcpy(pages, kv->stock + kv->stock_at, n * sizeof(*pages));
+		kv->stock_at += (uint32_t)n;
+		return 0;
+	}
 	while (at < n) {
 		uint32_t k = piece(n - at);
 
-		rc = kvslab_alloc(kv->pool, kv->cache.id, pages + at, k, 0);
+		rc = alloc_call(kv, pages + at, k, 0);
 		if (rc < 0) {
 			kv_free(kv, pages, at);
 			return rc;
@@ -114,11 +174,29 @@ int kv_get(struct kvslab_kv *kv, const kvslab_handle *pages, size_t n)
 	return 0;
 }
 
+void kv_collect(struct kvslab_kv *kv)
+{
+	kv->collecting = true;
+}
+
+void kv_flush(struct kvslab_kv *kv)
+{
+	kv_send(kv);
+	kv->collecting = false;
+}
+
 /* Every handle here is one that this client holds, so the pool has no reason to refuse. */
 void kv_free(struct kvslab_kv *kv, const kvslab_handle *pages, size_t n)
 {
 	size_t at;
 
+	if (kv->collecting && n <= KVSLAB_BATCH_MAX) {
+		if (n > KVSLAB_BATCH_MAX - kv->n_dropped)
+			kv_send(kv);
+		memcpy(kv->dropped + kv->n_dropped, pages, n * sizeof(*pages));
+		kv->n_dropped += (uint32_t)n;
+		return;
+	}
 	for (at = 0; at < n; at += piece(n - at))
 		kvslab_free(kv->pool, pages + at, piece(n - at));
 }

@@ -18,6 +18,14 @@ struct kvslab_kv {
 	 * memory. */
 	struct kvslab_seal *seals; /* [KVSLAB_BATCH_MAX] */
 	kvslab_handle *found; /* [KVSLAB_BATCH_MAX] */
+	/* While a scheduler's step goes on, pages that are given back are collected, to go in one call. */
+	bool collecting;
+	kvslab_handle *dropped; /* [KVSLAB_BATCH_MAX] */
+	uint32_t n_dropped;
+	/* Pages taken in one call for what the step's sequences will ask for one by one. */
+	kvslab_handle *stock; /* [KVSLAB_BATCH_MAX] */
+	uint32_t n_stock, stock_at;
+	bool waits; /* an alloc failed for want of room, and none succeeded since: it is this client's turn some day */
 };
 
 /* Blocks whose pages fit into one call to the pool. */
@@ -25,6 +33,16 @@ static inline uint32_t kv_blocks_per_call(const struct kvslab_kv *kv)
 {
 	return KVSLAB_BATCH_MAX / kv->geo.groups;
 }
+
+/* From here on kv_free() collects; until kv_flush(), which gives back what was collected. */
+void kv_collect(struct kvslab_kv *kv);
+void kv_flush(struct kvslab_kv *kv);
+/* Take up to @n pages in advance for the kv_alloc() calls that follow; then give back what those left. No error:
+ * without a stock they take their pages themselves. */
+void kv_stock(struct kvslab_kv *kv, size_t n);
+void kv_unstock(struct kvslab_kv *kv);
+/* Nothing is wanted any more: whoever waits for room behind this client is not to wait for it. */
+void kv_pass_turn(struct kvslab_kv *kv);
 
 /* The three pool calls in as many pieces as their limit asks for; alloc and get are undone on
  * failure. */

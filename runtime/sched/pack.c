@@ -98,10 +98,22 @@ static bool at_full_block(const struct kvslab_request *r)
 	return seq->committed == seq->sealed * pt && seq->length / pt > seq->sealed;
 }
 
+/* Under pressure those that answer come to their ends sooner, and give pages back. */
+static uint32_t chunk_now(const struct kvslab_sched *s)
+{
+	uint32_t chunk = s->chunk_tokens / 4;
+
+	if (!s->pressure || !s->n_rows)
+		return s->chunk_tokens;
+	if (chunk < s->kv->geo.page_tokens)
+		chunk = s->kv->geo.page_tokens;
+	return chunk < s->chunk_tokens ? chunk : s->chunk_tokens;
+}
+
 void sched_pack(struct kvslab_sched *s)
 {
 	struct kvslab_request *r;
-	uint32_t n;
+	uint32_t n, chunk;
 
 	s->batch.n_runs = 0;
 	s->batch.error = 0;
@@ -111,6 +123,7 @@ void sched_pack(struct kvslab_sched *s)
 		if (rows_left(r) == 1)
 			add_run(s, r, 1);
 	s->stat.decode_rows += s->n_rows;
+	chunk = chunk_now(s);
 
 	for (r = s->running.first; r && s->n_rows < s->step_tokens; r = r->next) {
 		if (r->in_batch)
@@ -121,8 +134,8 @@ void sched_pack(struct kvslab_sched *s)
 				continue;
 		}
 		n = rows_left(r);
-		if (n > s->chunk_tokens)
-			n = s->chunk_tokens;
+		if (n > chunk)
+			n = chunk;
 		if (n > s->step_tokens - s->n_rows)
 			n = s->step_tokens - s->n_rows;
 		add_run(s, r, n);

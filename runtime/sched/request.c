@@ -48,6 +48,8 @@ static int check_opts(const struct kvslab_sched *s, const struct kvslab_request_
 {
 	if (s->closing)
 		return -ESHUTDOWN;
+	if (s->dead)
+		return -ENODEV;
 	if (!o || (!o->max_tokens && !o->score_prompt) || o->n_top > KVSLAB_TOP_MAX || o->priority >= KVSLAB_PRIORITIES || (o->n_stop && !o->stop) ||
 	    (o->salt_size && !o->salt))
 		return -EINVAL;

@@ -27,6 +27,7 @@ int kvslab_sched_open(struct kvslab_sched **out, const struct kvslab_sched_opts 
 {
 	struct kvslab_executor *ex;
 	struct kvslab_sched *s;
+	struct kvslab_stat stat;
 
 	if (!out || !o || !o->kv || !o->executor)
 		return -EINVAL;
@@ -60,6 +61,7 @@ int kvslab_sched_open(struct kvslab_sched **out, const struct kvslab_sched_opts 
 		return -ENOMEM;
 	}
 	s->batch.runs = s->runs;
+	s->pressure = !kvslab_stat(s->kv->pool, &stat) && stat.pressure;
 	s->kv->executor = ex;
 	*out = s;
 	return 0;
@@ -78,6 +80,7 @@ void kvslab_sched_close(struct kvslab_sched *s)
 	while ((r = s->running.first) || (r = sched_next_waiting(s)))
 		request_finish(r, KVSLAB_FINISH_CANCEL, 0);
 	sched_reap(s);
+	kv_pass_turn(s->kv);
 	s->kv->executor = NULL;
 	free(s->runs);
 	free(s->batch_request);
@@ -105,6 +108,8 @@ int sched_begin(struct kvslab_sched *s)
 		return -EBUSY;
 	s->busy = true;
 	s->tick++;
+	kv_collect(s->kv);
+	sched_take_events(s);
 	sched_grow(s);
 	sched_admit(s);
 	sched_pack(s);
@@ -119,10 +124,15 @@ int sched_begin(struct kvslab_sched *s)
 	}
 	sched_reap(s);
 	s->busy = false;
+	kv_flush(s->kv);
 	if (rc == -EBUSY)
 		return rc;
-	if (!s->n_rows)
-		return s->running.n || sched_next_waiting(s) ? -EAGAIN : 0;
+	if (!s->n_rows && (s->running.n || sched_next_waiting(s)))
+		return -EAGAIN;
+	if (!s->n_rows) {
+		kv_pass_turn(s->kv);
+		return 0;
+	}
 	s->stat.steps++;
 	s->stat.rows += s->n_rows;
 	return (int)s->n_rows;
@@ -139,8 +149,10 @@ int sched_end(struct kvslab_sched *s, bool wait)
 	}
 	s->in_flight = false;
 	s->busy = true;
+	kv_collect(s->kv);
 	sched_apply(s);
 	sched_reap(s);
+	kv_flush(s->kv);
 	s->busy = false;
 	return 0;
 }
@@ -169,6 +181,7 @@ void kvslab_sched_stat(const struct kvslab_sched *s, struct kvslab_sched_stat *s
 
 	*stat = s->stat;
 	stat->running = s->running.n;
+	stat->pressure = s->pressure;
 	for (p = 0; p < KVSLAB_PRIORITIES; p++)
 		stat->waiting += s->waiting[p].n;
 	for (r = s->running.first; r; r = r->next) {

@@ -90,6 +90,9 @@ struct kvslab_sched {
 	uint64_t tick, admit_at;
 	uint32_t backoff; /* ticks */
 
+	bool pressure; /* the pool's */
+	bool dead; /* the pool was destroyed */
+
 	struct kvslab_sched_stat stat;
 	char reason[256];
 };
@@ -121,6 +124,8 @@ static inline bool request_scores(const struct kvslab_request *r)
 
 uint32_t
 sched_capacity(const struct kvslab_sched *s); /* tokens that the pool can hold at its max */
+/* What the pool has to tell. */
+void sched_take_events(struct kvslab_sched *s);
 void sched_grow(struct kvslab_sched *s);
 void sched_admit(struct kvslab_sched *s);
 struct kvslab_request *sched_next_waiting(const struct kvslab_sched *s);

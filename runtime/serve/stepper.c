@@ -5,9 +5,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/pool/ring.h"
 #include "runtime/sched/sched.h"
 
-#define RETRY_NS 5000000u /* while memory is held by other clients of the pool */
+/* While other clients of the pool hold its memory, the pool's event says when to try again. It also comes when a try
+ * that failed gives back what it had: hence a pause. And where the system has no memory it may not come at all. */
+#define PAUSE_MIN_NS 1000000u
+#define PAUSE_MAX_NS 16000000u
+#define RETRY_NS 100000000u
 
 static uint64_t now_ns(void)
 {
@@ -108,10 +113,16 @@ static void begin(struct stepper *st)
 	st->stalled = rows == -EAGAIN;
 	if (rows <= 0) {
 		st->submitted = 0;
-		if (rows < 0)
-			loop_timer_set(st->loop, &st->retry, now_ns() + RETRY_NS);
+		if (rows < 0) {
+			st->last_try = now_ns();
+			st->pause = st->pause ? st->pause * 2 : PAUSE_MIN_NS;
+			if (st->pause > PAUSE_MAX_NS)
+				st->pause = PAUSE_MAX_NS;
+			loop_timer_set(st->loop, &st->retry, st->last_try + RETRY_NS);
+		}
 		return;
 	}
+	st->pause = 0;
 	st->stepping = true;
 	if (!st->busy) {
 		/* the executor refused the batch; sched_end() tells the requests */
@@ -146,6 +157,17 @@ static void retry(struct loop_timer *t)
 	stepper_kick((struct stepper *)((char *)t - offsetof(struct stepper, retry)));
 }
 
+/* While a step runs the next one will see it. */
+static void pool_event(void *data)
+{
+	struct stepper *st = data;
+
+	if (st->stalled && now_ns() < st->last_try + st->pause)
+		loop_timer_set(st->loop, &st->retry, st->last_try + st->pause);
+	else
+		stepper_kick(st);
+}
+
 void stepper_kick(struct stepper *st)
 {
 	if (st->stepping)
@@ -172,8 +194,14 @@ int stepper_open(struct stepper *st, struct kvslab_loop *loop, const struct kvsl
 	rc = kvslab_sched_open(&st->sched, &o);
 	if (rc)
 		goto fail;
+	rc = pool_ring_open(&st->ring, opts->kv->pool, loop, pool_event, st);
+	if (rc) {
+		kvslab_sched_close(st->sched);
+		goto fail;
+	}
 	rc = -pthread_create(&st->thread, NULL, waiter, st);
 	if (rc) {
+		pool_ring_close(st->ring);
 		kvslab_sched_close(st->sched);
 		goto fail;
 	}
@@ -189,6 +217,7 @@ void stepper_close(struct stepper *st)
 {
 	loop_timer_stop(&st->retry);
 	kvslab_sched_close(st->sched); /* waits for the batch that runs */
+	pool_ring_close(st->ring);
 	pthread_mutex_lock(&st->lock);
 	st->ending = true;
 	pthread_cond_broadcast(&st->changed);

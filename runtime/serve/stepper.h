@@ -30,6 +30,9 @@ struct stepper {
 	struct kvslab_executor *inner;
 	struct loop_wake done;
 	struct loop_timer retry;
+	struct pool_ring *ring; /* the pool's events, and its commands on the loop's ring */
+	uint64_t last_try; /* ns: when no request could run */
+	uint64_t pause; /* ns: between that and the next try, even if the pool has an event */
 	pthread_t thread;
 	pthread_mutex_t lock; /* the next four */
 	pthread_cond_t changed;

@@ -4,9 +4,9 @@
  * sharing prefixes: both end, with the right answers.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/lib/fake_jobs.h"
 #include "tests/lib/tap.h"
@@ -14,12 +14,14 @@
 
 #define JOBS 150
 #define SHARED 100
+#define LATE_MS 1000
 
 struct side {
 	struct fake_host h;
 	struct fake_job jobs[JOBS];
 	struct kvslab_sched_stat stat;
 	uint32_t again;
+	uint32_t late; /* waits that no event ended */
 	bool stuck;
 };
 
@@ -32,9 +34,11 @@ static void *run(void *arg)
 	do {
 		rc = kvslab_sched_step(s->h.sched);
 		if (rc == -EAGAIN) {
+			struct pollfd p = { .fd = kvslab_pool_fd(s->h.pool), .events = POLLIN };
+
 			s->again++;
 			in_a_row++;
-			usleep(50);
+			s->late += !poll(&p, 1, LATE_MS);
 		} else {
 			in_a_row = 0;
 		}
@@ -126,6 +130,7 @@ static void compete(struct side *s, const char *name, uint32_t page_size, bool t
 		   (unsigned long long)s[k].stat.steps, s[k].again,
 		   (unsigned long long)s[k].stat.preemptions);
 		ok(!s[k].h.f.faults, "%s: no fault %s", name, s[k].h.f.fault);
+		ok(s[k].late < 10, "%s: events say when to go on (%u waits took long)", name, s[k].late);
 	}
 	ok(!wrong, "%s: %u wrong answers %s", name, wrong, why);
 	ok(s[0].stat.prefix_hits && s[1].stat.prefix_hits, "%s: prefixes were found", name);
