@@ -45,3 +45,9 @@ $(BUILD)/kselftest/%: $(BUILD)/obj/tests/kselftest/%.o $(kselftest_lib)
 
 $(BUILD)/obj/tests/kselftest/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod/uapi -Itests/kselftest
 -include $(wildcard $(BUILD)/obj/tests/kselftest/*.d)
+
+# Of the other width, without a C library of that width.
+$(BUILD)/kselftest/test_abi_03: tests/kselftest/test_abi_03.c kmod/uapi/kvslab.h
+	@mkdir -p $(@D)
+	$(CC) -m32 -std=gnu11 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static $(WARN) \
+		-Wno-missing-prototypes -I/usr/include/$$($(CC) -print-multiarch) -Ikmod/uapi -o $@ $<

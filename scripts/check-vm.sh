@@ -34,10 +34,14 @@ guest() { # guest NAME OPTION... -- TEST...
 	local name=$1
 	shift
 	tests/vm/guest.py tests "${options[@]}" --timeout "$most" "$@" || exit 1
-	mv "$results/guest.tap" "$results/$name.tap"
+	[ "$name" = guest ] || mv "$results/guest.tap" "$results/$name.tap"
 	cp "$BUILD/vm/console.log" "$BUILD/vm/$name.log"
 }
 [ ${#tests[@]} -eq 0 ] || guest guest --limit $((most / 2)) -- "$results" "${tests[@]}"
 [ ${#costs[@]} -eq 0 ] || guest guest-icount --icount -- "$results" "${costs[@]}"
 # shellcheck disable=SC2086 # options are words
-exec prove ${PROVE_ARGS:-} --exec cat "$results"/*.tap
+prove ${PROVE_ARGS:-} --exec cat "$results"/*.tap && exit
+for result in "$results"/*.tap; do
+	! grep -q '^not ok' "$result" || { echo "$(basename "$result" .tap):" && grep -B 5 '^not ok' "$result" | grep -v '^ok'; }
+done >&2
+exit 1
