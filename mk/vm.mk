@@ -6,7 +6,8 @@ export KERNEL KDIR
 vm_ko := $(if $(wildcard kmod/*.c),$(BUILD)/vm/kvslab.ko)
 vm_options = $(addprefix --ko ,$(vm_ko)) --path $(BUILD)/kvslab
 kselftests := $(patsubst tests/kselftest/%.c,$(BUILD)/kselftest/%,$(wildcard tests/kselftest/test_*.c))
-kselftest_lib := $(call obj,$(filter-out tests/kselftest/test_%,$(wildcard tests/kselftest/*.c)))
+kselftests += $(BUILD)/kselftest/vm-walk
+kselftest_lib := $(call obj,tests/kselftest/ks.c)
 
 .PHONY: module module-vm kselftests check-vm vm-run vm-shell
 module: ## build/kvslab.ko for the running kernel, or KDIR=/path/to/headers
@@ -40,6 +41,10 @@ vm-shell: module-vm tool ## a prompt in the guest with the module loaded
 
 # Linked statically: in the guest lies nothing that they would need.
 $(BUILD)/kselftest/%: $(BUILD)/obj/tests/kselftest/%.o $(kselftest_lib)
+	@mkdir -p $(@D)
+	$(CC) -static -pthread -o $@ $^ -luring
+
+$(BUILD)/kselftest/vm-walk: $(BUILD)/obj/tests/kselftest/walk.o $(kselftest_lib)
 	@mkdir -p $(@D)
 	$(CC) -static -pthread -o $@ $^ -luring
 

@@ -12,14 +12,14 @@ make --no-print-directory -s -j"$(nproc)" tool kselftests module-vm || exit 1
 rm -rf "$results"
 mkdir -p "$results"
 
-options=(--path "$BUILD/kvslab" --logs "$BUILD/vm")
+options=(--path "$BUILD/kvslab" --path "$BUILD/kselftest/vm-walk" --logs "$BUILD/vm")
 [ ! -f "$BUILD/vm/kvslab.ko" ] || options+=(--ko "$BUILD/vm/kvslab.ko")
 most=480
 [ -z "${KVSLAB_LONG:-}" ] || most=12000
 
 tests=() costs=()
 if [ $# -eq 0 ]; then
-	for source in tests/kselftest/test_*.c; do
+	for source in tests/kselftest/test_smoke_*.c $(ls tests/kselftest/test_*.c | grep -v smoke); do
 		set -- "$@" "$(basename "$source" .c)"
 	done
 fi
@@ -38,7 +38,7 @@ guest() { # guest NAME OPTION... -- TEST...
 	cp "$BUILD/vm/console.log" "$BUILD/vm/$name.log"
 }
 [ ${#tests[@]} -eq 0 ] || guest guest --limit $((most / 2)) -- "$results" "${tests[@]}"
-[ ${#costs[@]} -eq 0 ] || guest guest-icount --icount -- "$results" "${costs[@]}"
+[ ${#costs[@]} -eq 0 ] || guest guest-icount --icount --append slub_debug=- -- "$results" "${costs[@]}"
 # shellcheck disable=SC2086 # options are words
 prove ${PROVE_ARGS:-} --exec cat "$results"/*.tap && exit
 for result in "$results"/*.tap; do
