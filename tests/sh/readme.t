@@ -10,7 +10,7 @@ lines=$(wc -l <"$tmp/example.c")
 [ "$lines" -gt 10 ] && [ "$lines" -le 30 ]
 ok $? "the program is short ($lines lines)"
 run gcc -std=gnu11 -Wall -Wextra -Werror -Iruntime/include -o "$tmp/example" "$tmp/example.c" "$BUILD/libkvslab.a" \
-	-lsodium -pthread
+	-lsodium -luring -pthread
 ok "$status" "it builds without a warning"
 run "$tmp/example"
 # all full pages are found; the last token is always computed
