@@ -93,7 +93,9 @@ int serve_listen_unix(const char *path, char *where, size_t n)
 	remove_stale(path, &a);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, BACKLOG)) {
-		msg("cannot listen on %s: %s; remove it if nothing uses it, or give another path", path, strerror(errno));
+		msg("cannot listen on %s: %s; %s", path, strerror(errno),
+		    errno == EADDRINUSE ? "remove it if nothing uses it, or give another path" :
+					  "give a path in a folder that is there and may be written");
 		if (fd >= 0)
 			close(fd);
 		return -1;

@@ -10,6 +10,7 @@ struct api_error {
 	char param[64]; /* the field at fault; empty: none in particular */
 	char code[40]; /* empty: none */
 	char message[640];
+	const char *allow; /* with 405: the methods that there are */
 };
 
 /* Fills @e and returns -1. */

@@ -72,7 +72,7 @@ void exchange_fail(struct exchange *x, const struct api_error *e)
 	if (e->status == 401)
 		snprintf(fields + n, sizeof(fields) - (size_t)n, "WWW-Authenticate: Bearer\r\n");
 	if (e->status == 405)
-		snprintf(fields + n, sizeof(fields) - (size_t)n, "Allow: %s\r\n", e->code);
+		snprintf(fields + n, sizeof(fields) - (size_t)n, "Allow: %s\r\n", e->allow ? e->allow : "");
 	api_error_json(&b, e);
 	buf_text(&b, "\n");
 	exchange_answer(x, e->status, "application/json", fields, &b);

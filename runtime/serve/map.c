@@ -3,7 +3,8 @@
 
 #include "overview.h"
 
-#define LOOK_NS 200000000 /* between two looks */
+#define LOOK_NS 200000000ull /* between two looks, and as much again for each LOOK_EXTENTS */
+#define LOOK_EXTENTS 65536 /* half a millisecond, if there are few slabs in them */
 #define LOOK_SLABS 4096 /* at most in one; a millisecond */
 #define STEP 64
 
@@ -24,7 +25,7 @@ void map_look(struct map *m, struct kvslab_pool *pool, uint64_t extents, uint64_
 	uint32_t seen = 0;
 	int i, n;
 
-	if (m->looked && now - m->looked < LOOK_NS)
+	if (m->looked && now - m->looked < LOOK_NS * (1 + extents / LOOK_EXTENTS))
 		return;
 	m->looked = now;
 	m->extents = extents > MAP_CELLS ? (uint32_t)((extents + MAP_CELLS - 1) / MAP_CELLS) : 1;

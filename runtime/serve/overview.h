@@ -6,7 +6,7 @@
 #include "buf.h"
 #include "kvslab.h"
 
-#define MAP_CELLS 1024 /* most; in a larger pool a cell stands for several extents */
+#define MAP_CELLS 2048 /* most; in a larger pool a cell stands for several extents */
 
 struct map_cell {
 	uint32_t slabs; /* 0: nothing is here */
@@ -14,8 +14,8 @@ struct map_cell {
 };
 
 /*
- * Zeroed is empty. However many clients ask, slabs are looked at a few times a second, and so many at once that the loop
- * does not feel it; of a pool with more slabs the map is as old as a pass over them takes.
+ * Zeroed is empty. However many clients ask, slabs are looked at a few times a second, less often in a huge arena, and so
+ * many at once that the loop does not feel it; of a pool with more slabs the map is as old as a pass over them takes.
  */
 struct map {
 	struct map_cell cells[MAP_CELLS], next[MAP_CELLS]; /* the last whole pass; the one that goes on */

@@ -295,7 +295,7 @@ static int check(struct app *a, const struct route *r, const struct http_head *h
 				h->path.s);
 	if (r->post ? h->kind != HTTP_KIND_POST : h->kind != HTTP_KIND_GET && h->kind != HTTP_KIND_HEAD) {
 		api_fail(e, 405, NULL, "%s takes %s", r->path, r->post ? "POST" : "GET");
-		snprintf(e->code, sizeof(e->code), "%s", r->post ? "POST" : "GET, HEAD");
+		e->allow = r->post ? "POST" : "GET, HEAD";
 		return -1;
 	}
 	if (r->guarded && !let_in(a, h)) {
