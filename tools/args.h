@@ -21,6 +21,7 @@ int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
+int cmd_pool(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
 #endif

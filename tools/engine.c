@@ -140,13 +140,50 @@ static int open_geometry(struct engine *e, const struct engine_opts *o)
 	return err ? -1 : 0;
 }
 
-static int open_pool(struct engine *e, const struct engine_opts *o)
+void engine_pool_arg(struct engine_opts *o, const char *arg)
 {
-	struct kvslab_kv_opts kv = { .geometry = e->geometry };
-	struct {
-		double base;
-		uint32_t dim;
-	} __attribute__((packed)) rope = { e->model->rope_base, e->model->rope_dim };
+	static const char prefix[] = "embedded:";
+
+	o->node = NULL;
+	if (*arg == '/')
+		o->node = arg;
+	else if (!strncmp(arg, prefix, strlen(prefix)))
+		o->pool = arg_size("--pool", arg + strlen(prefix));
+	else
+		die("--pool is \"%s\"; give embedded:SIZE, as in embedded:512M, or a pool's node, as in "
+		    "/dev/kvslab/chat", arg);
+}
+
+/* What the pool has to say on the way. */
+static void pool_says(void *data, enum kvslab_log_level level, const char *text)
+{
+	struct engine *e = data;
+
+	if (level == KVSLAB_LOG_DEBUG)
+		return;
+	e->pool_said |= level == KVSLAB_LOG_ERROR;
+	msg("%s", text);
+}
+
+static int open_node(struct engine *e, const char *path)
+{
+	struct kvslab_pool_opts opts = { .log = pool_says, .log_data = e };
+	struct kvslab_stat stat;
+	int err = kvslab_pool_open(&e->pool, path, &opts);
+
+	if (!err)
+		err = kvslab_stat(e->pool, &stat);
+	if (err) {
+		if (!e->pool_said)
+			msg("the pool %s cannot be opened: %s", path, kvslab_strerror(err));
+		return -1;
+	}
+	e->pool_bytes = (stat.max < stat.arena_extents ? stat.max : stat.arena_extents) * KVSLAB_EXTENT_SIZE;
+	return 0;
+}
+
+static int open_embedded(struct engine *e, const struct engine_opts *o)
+{
 	char spec[64];
 	int err;
 
@@ -158,11 +195,23 @@ static int open_pool(struct engine *e, const struct engine_opts *o)
 	}
 	snprintf(spec, sizeof(spec), "embedded:%llu", (unsigned long long)e->pool_bytes);
 	err = kvslab_pool_open(&e->pool, spec, NULL);
-	if (err) {
+	if (err)
 		msg("a pool of %llu MiB cannot be opened: %s", (unsigned long long)(e->pool_bytes >> 20),
 		    kvslab_strerror(err));
+	return err ? -1 : 0;
+}
+
+static int open_pool(struct engine *e, const struct engine_opts *o)
+{
+	struct kvslab_kv_opts kv = { .geometry = e->geometry };
+	struct {
+		double base;
+		uint32_t dim;
+	} __attribute__((packed)) rope = { e->model->rope_base, e->model->rope_dim };
+	int err;
+
+	if (o->node ? open_node(e, o->node) : open_embedded(e, o))
 		return -1;
-	}
 	memcpy(kv.model_digest, e->model->digest, sizeof(kv.model_digest));
 	kv.rope = &rope;
 	kv.rope_size = sizeof(rope);

@@ -25,6 +25,7 @@ struct engine_opts {
 	uint32_t page_tokens; /* 0: chosen by the geometry */
 	const char *kernels;
 	uint64_t pool; /* bytes; 0: chosen */
+	const char *node; /* of a pool in the kernel; NULL: embedded */
 	uint32_t max_batch, step_tokens;
 	uint32_t least_tokens; /* a chosen pool holds a sequence of this many, however large */
 };
@@ -33,6 +34,9 @@ struct engine_opts {
 extern const struct argp engine_argp;
 /* -m alone, for commands that need the tokenizer and nothing else. */
 extern const struct argp file_argp;
+
+/* The argument of --pool: embedded:SIZE, or a node's path. Anything else ends the command. */
+void engine_pool_arg(struct engine_opts *o, const char *arg);
 
 struct engine {
 	struct gguf file;
@@ -43,6 +47,7 @@ struct engine {
 	struct kvslab_pool *pool;
 	struct kvslab_kv *kv;
 	uint64_t pool_bytes;
+	bool pool_said; /* what was wrong with the pool */
 	bool has_file;
 };
 

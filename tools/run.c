@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /* kvslab run: prompts in, one continuous batch, answers out. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,9 @@
 #define MAX_BATCH 4096
 #define MAX_STEP_TOKENS 65536
 #define MAX_TOKENS 1000000000
+#define PAUSE_US 5000 /* between tries while other clients of the pool hold its memory */
+#define WAIT_MS 100
+#define TELL_S 2.0
 
 enum {
 	KEY_TEMP = 0x100,
@@ -49,6 +53,7 @@ struct run {
 	struct answers answers;
 	struct outfile file;
 	double seconds;
+	bool told_wait;
 };
 
 static volatile sig_atomic_t interrupted; /* the signal */
@@ -70,22 +75,13 @@ static const struct argp_option options[] = {
 	{ "json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
 	  "Print JSON objects, one a line; with =FILE write them there, beside the text (default: text)", 0 },
 	{ 0, 0, 0, 0, "Batch and memory:", 3 },
-	{ "pool", KEY_POOL, "embedded:SIZE", 0,
-	  "The pool of pages (default: what --max-batch sequences of half the context need, at most a quarter of "
-	  "memory)", 0 },
+	{ "pool", KEY_POOL, "POOL", 0,
+	  "The pool of pages: embedded:SIZE, or the node of one in the kernel, /dev/kvslab/NAME (default: embedded, what "
+	  "--max-batch sequences of half the context need, at most a quarter of memory)", 0 },
 	{ "max-batch", KEY_MAX_BATCH, "N", 0, "Prompts running at once (default: " STR(DEF_MAX_BATCH) ")", 0 },
 	{ "step-tokens", KEY_STEP_TOKENS, "N", 0, "Tokens computed in a step (default: " STR(DEF_STEP_TOKENS) ")", 0 },
 	{ 0 }
 };
-
-static uint64_t pool_size(const char *arg)
-{
-	static const char prefix[] = "embedded:";
-
-	if (strncmp(arg, prefix, strlen(prefix)))
-		die("--pool is \"%s\"; give embedded:SIZE, as in embedded:512M", arg);
-	return arg_size("--pool", arg + strlen(prefix));
-}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -129,7 +125,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		r->json_path = arg;
 		return 0;
 	case KEY_POOL:
-		r->engine_opts.pool = pool_size(arg);
+		engine_pool_arg(&r->engine_opts, arg);
 		return 0;
 	case KEY_MAX_BATCH:
 		r->engine_opts.max_batch = (uint32_t)arg_u64("--max-batch", arg, 1, MAX_BATCH);
@@ -219,6 +215,13 @@ static void refused(struct run *r, struct answer *a, int err)
 		snprintf(a->error, sizeof(a->error),
 			 "the prompt has %zu tokens and the model's context holds %u; shorten it", n,
 			 e->executor->context);
+	else if (err == -EFBIG && r->engine_opts.node)
+		snprintf(a->error, sizeof(a->error),
+			 "the prompt has %zu tokens and the pool %s of %llu MiB holds %llu at most; let kvslab pool set "
+			 "--max %lluM, or shorten it",
+			 n, r->engine_opts.node, (unsigned long long)(e->pool_bytes >> 20),
+			 (unsigned long long)engine_pool_tokens(e),
+			 (unsigned long long)(engine_pool_need(g, 1, n + 1) >> 20));
 	else if (err == -EFBIG)
 		snprintf(a->error, sizeof(a->error),
 			 "the prompt has %zu tokens and the pool of %llu MiB holds %llu at most; give --pool "
@@ -274,9 +277,24 @@ static void cancel_all(struct run *r, const char *error)
 	}
 }
 
+/* Other clients of the pool hold its memory. The pool's event may be of pages that this very try gave back, hence the
+ * pause; where the system is short of memory it may not come at all, hence the limit. */
+static void wait_for_room(struct run *r, double since)
+{
+	struct pollfd p = { .fd = kvslab_pool_fd(r->engine.pool), .events = POLLIN };
+
+	if (!r->told_wait && now() - since > TELL_S) {
+		msg("waiting: %s", kvslab_sched_reason(r->sched));
+		r->told_wait = true;
+	}
+	usleep(PAUSE_US);
+	if (!interrupted)
+		poll(&p, 1, WAIT_MS);
+}
+
 static void step_all(struct run *r)
 {
-	double start = now();
+	double start = now(), stalled = 0;
 	char why[400];
 	int n;
 
@@ -286,6 +304,12 @@ static void step_all(struct run *r)
 			break;
 		}
 		n = kvslab_sched_step(r->sched);
+		if (n == -EAGAIN && r->engine_opts.node) {
+			stalled = stalled > 0 ? stalled : now();
+			wait_for_room(r, stalled);
+			continue;
+		}
+		stalled = 0;
 		if (n > 0 || r->answers.n_done == r->answers.n)
 			continue;
 		snprintf(why, sizeof(why), "the batch came to a halt: %s",

@@ -72,22 +72,13 @@ static const struct argp_option options[] = {
 	  "Draw from the fewest tokens whose share reaches P; 1: from all (default: " STR(DEF_TOP_P) ")", 0 },
 	{ "seed", KEY_SEED, "S", 0, "The same seed draws the same answers (default: another for each request)", 0 },
 	{ 0, 0, 0, 0, "Batch and memory:", 3 },
-	{ "pool", KEY_POOL, "embedded:SIZE", 0,
-	  "The pool of pages (default: what --max-batch sequences of half the context need, at most a quarter of "
-	  "memory)", 0 },
+	{ "pool", KEY_POOL, "POOL", 0,
+	  "The pool of pages: embedded:SIZE, or the node of one in the kernel, /dev/kvslab/NAME (default: embedded, what "
+	  "--max-batch sequences of half the context need, at most a quarter of memory)", 0 },
 	{ "max-batch", KEY_MAX_BATCH, "N", 0, "Answers running at once (default: " STR(DEF_MAX_BATCH) ")", 0 },
 	{ "step-tokens", KEY_STEP_TOKENS, "N", 0, "Tokens computed in a step (default: " STR(DEF_STEP_TOKENS) ")", 0 },
 	{ 0 }
 };
-
-static uint64_t pool_size(const char *arg)
-{
-	static const char prefix[] = "embedded:";
-
-	if (strncmp(arg, prefix, strlen(prefix)))
-		die("--pool is \"%s\"; give embedded:SIZE, as in embedded:512M", arg);
-	return arg_size("--pool", arg + strlen(prefix));
-}
 
 static void add_key(struct serve_opts *o, const char *s, size_t n)
 {
@@ -197,7 +188,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->has_seed = true;
 		return 0;
 	case KEY_POOL:
-		o->engine.pool = pool_size(arg);
+		engine_pool_arg(&o->engine, arg);
 		return 0;
 	case KEY_MAX_BATCH:
 		o->engine.max_batch = (uint32_t)arg_u64("--max-batch", arg, 1, MAX_BATCH);

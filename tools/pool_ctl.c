@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* Talking to the module, and saying what is wrong when it does not answer. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "msg.h"
+#include "pool.h"
+
+static int command(int fd, unsigned int cmd, void *args, uint32_t size)
+{
+	struct kvslab_cmd c = { .args = (uintptr_t)args, .size = size };
+	int rc = ioctl(fd, cmd, &c);
+
+	return rc < 0 ? -errno : rc;
+}
+
+int pool_control(unsigned int cmd, void *args, uint32_t size)
+{
+	int fd = open(POOL_CONTROL, O_RDWR | O_CLOEXEC), rc;
+
+	/* Of the node itself, so that a command's own ENOENT is not taken for it. */
+	if (fd < 0)
+		return errno == ENOENT || errno == ENXIO || errno == ENODEV ? -ENOTCONN : -errno;
+	rc = command(fd, cmd, args, size);
+	close(fd);
+	return rc;
+}
+
+int pool_told(int err, const char *what)
+{
+	switch (err) {
+	case -ENOTCONN:
+		msg("there is no " POOL_CONTROL ": is the module loaded? insmod kvslab.ko");
+		break;
+	case -EACCES:
+	case -EPERM:
+		msg("%s needs the right to " POOL_CONTROL " and CAP_SYS_ADMIN; run it as root", what);
+		break;
+	case -E2BIG:
+		msg("the module is older than this command; install both of the same release");
+		break;
+	default:
+		msg("%s: %s", what, strerror(-err));
+	}
+	return 1;
+}
+
+void pool_check_name(const char *name)
+{
+	size_t n = strlen(name), i;
+
+	if (!n || n >= KVSLAB_NAME_SIZE)
+		die("a pool's name has 1 to %u characters; \"%s\" has %zu", KVSLAB_NAME_SIZE - 1, name, n);
+	if (name[0] == '.' || !strcmp(name, "control"))
+		die("\"%s\" cannot be a pool's name; take another", name);
+	for (i = 0; i < n; i++)
+		if (!isascii((unsigned char)name[i]) || (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i])))
+			die("\"%s\" cannot be a pool's name; letters, digits, '-', '_' and '.' can be in it", name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void pool_names_free(char **names)
+{
+	size_t i;
+
+	for (i = 0; names && names[i]; i++)
+		free(names[i]);
+	free(names);
+}
+
+char **pool_names(void)
+{
+	DIR *dir = opendir(POOL_FOLDER);
+	char **names = dir ? calloc(1, sizeof(*names)) : NULL, **more;
+	struct dirent *e;
+	size_t n = 0;
+
+	while (names && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || !strcmp(e->d_name, "control"))
+			continue;
+		more = realloc(names, (n + 2) * sizeof(*names));
+		if (!more) {
+			pool_names_free(names);
+			names = NULL;
+			break;
+		}
+		names = more;
+		names[n] = strdup(e->d_name);
+		names[n + 1] = NULL;
+		n += names[n] != NULL;
+	}
+	if (dir)
+		closedir(dir);
+	if (names)
+		qsort(names, n, sizeof(*names), by_name);
+	return names;
+}
+
+void pool_say_unknown(const char *name)
+{
+	char **names = pool_names(), list[400] = "";
+	size_t i, at = 0;
+
+	if (access(POOL_CONTROL, F_OK) && !names) {
+		pool_told(-ENOTCONN, "");
+		return;
+	}
+	for (i = 0; names && names[i] && at < sizeof(list); i++)
+		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", names[i]);
+	if (i)
+		msg("there is no pool \"%s\"; there are %s", name, list);
+	else
+		msg("there is no pool \"%s\", and no other; make one with kvslab pool create %s --max SIZE", name, name);
+	pool_names_free(names);
+}
+
+/* Looking at a pool makes a client of it for that long. */
+static void leave_out_self(struct pool_view *v)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < v->nr_clients; i++)
+		if (v->clients[i].pid != getpid())
+			v->clients[n++] = v->clients[i];
+	if (n < v->nr_clients && v->pool.clients)
+		v->pool.clients--;
+	v->nr_clients = n;
+}
+
+static int look(struct pool_view *v, int fd)
+{
+	struct kvslab_args_stat args;
+	uint32_t caches = 16, clients = 32;
+	int rc;
+
+	for (;;) {
+		v->caches = calloc(caches, sizeof(*v->caches));
+		v->clients = calloc(clients, sizeof(*v->clients));
+		if (!v->caches || !v->clients)
+			return -ENOMEM;
+		args = (struct kvslab_args_stat){
+			.caches = (uintptr_t)v->caches,
+			.clients = (uintptr_t)v->clients,
+			.nr_caches = caches,
+			.nr_clients = clients,
+		};
+		rc = command(fd, KVSLAB_CMD_STAT, &args, sizeof(args));
+		if (rc)
+			return rc;
+		if (args.nr_caches <= caches && args.nr_clients <= clients)
+			break;
+		caches = args.nr_caches + 8;
+		clients = args.nr_clients + 64;
+		pool_view_free(v);
+	}
+	v->pool = args.pool;
+	v->nr_caches = args.nr_caches;
+	v->nr_clients = args.nr_clients;
+	v->details = true;
+	leave_out_self(v);
+	return 0;
+}
+
+int pool_look(struct pool_view *v, const char *name)
+{
+	char path[sizeof(POOL_FOLDER) + KVSLAB_NAME_SIZE + 1];
+	int fd, rc;
+
+	snprintf(path, sizeof(path), "%s/%s", POOL_FOLDER, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	rc = fd < 0 ? -errno : look(v, fd);
+	if (fd >= 0)
+		close(fd);
+	if (rc == -ENOENT || rc == -ENXIO || rc == -ENODEV)
+		pool_say_unknown(name);
+	else if (rc == -EACCES || rc == -EPERM)
+		msg("%s: permission denied; ask its owner, or run this as root", path);
+	else if (rc == -ENOTTY)
+		msg("%s is no pool", path);
+	else if (rc)
+		msg("%s: %s", path, strerror(-rc));
+	return rc;
+}
+
+void pool_view_free(struct pool_view *v)
+{
+	free(v->caches);
+	free(v->clients);
+	memset(v, 0, sizeof(*v));
+}
