@@ -401,6 +401,7 @@ struct kvslab_request_opts {
 	uint32_t max_tokens; /* to generate, at least 1; with score_prompt at least 0 */
 	const uint32_t *stop; /* ids that end it and are not given out; copied */
 	uint32_t n_stop;
+	uint32_t min_tokens; /* before so many, ids of stop are not drawn */
 	uint8_t priority; /* 0..7, higher first */
 	struct kvslab_sampling sampling; /* copied */
 	const void *salt;

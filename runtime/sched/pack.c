@@ -26,6 +26,11 @@ static void add_run(struct kvslab_sched *s, struct kvslab_request *r, uint32_t n
 	run->rows = s->rows + s->n_rows;
 	run->n_rows = n;
 	run->sampling = r->sampling;
+	if (r->n_banned && r->info.completion_tokens >= r->min_tokens) {
+		run->sampling.bias_tokens += r->n_banned;
+		run->sampling.bias += r->n_banned;
+		run->sampling.n_bias -= r->n_banned;
+	}
 	run->tokens = seq->tokens;
 	run->n_prompt = r->info.prompt_tokens;
 	for (g = 0; g < s->kv->geo.groups; g++) {

@@ -8,6 +8,8 @@
 
 #include "sched.h"
 
+#define BANNED (-1e30f) /* added to a logit: finite, and beyond all others */
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -46,19 +48,27 @@ static int check_sampling(const struct kvslab_sched *s, const struct kvslab_samp
 
 static int check_opts(const struct kvslab_sched *s, const struct kvslab_request_opts *o)
 {
+	uint32_t i;
+
 	if (s->closing)
 		return -ESHUTDOWN;
 	if (s->dead)
 		return -ENODEV;
-	if (!o || (!o->max_tokens && !o->score_prompt) || o->n_top > KVSLAB_TOP_MAX || o->priority >= KVSLAB_PRIORITIES || (o->n_stop && !o->stop) ||
-	    (o->salt_size && !o->salt))
+	if (!o || (!o->max_tokens && !o->score_prompt) || o->n_top > KVSLAB_TOP_MAX ||
+	    o->priority >= KVSLAB_PRIORITIES || (o->n_stop && !o->stop) || (o->salt_size && !o->salt))
 		return -EINVAL;
+	for (i = 0; o->min_tokens && i < o->n_stop; i++)
+		if (o->stop[i] >= s->executor->vocab)
+			return -EINVAL;
 	return check_sampling(s, &o->sampling);
 }
 
-static int copy_bias(struct kvslab_request *r, const struct kvslab_sampling *p)
+/* The caller's biases, behind those that ban the stop ids. */
+static int copy_bias(struct kvslab_request *r, const struct kvslab_request_opts *o)
 {
-	size_t n = p->n_bias;
+	const struct kvslab_sampling *p = &o->sampling;
+	uint32_t banned = o->min_tokens ? o->n_stop : 0, i;
+	size_t n = (size_t)banned + p->n_bias;
 	uint32_t *tokens;
 	float *bias;
 
@@ -70,10 +80,19 @@ static int copy_bias(struct kvslab_request *r, const struct kvslab_sampling *p)
 		return -ENOMEM;
 	tokens = r->bias;
 	bias = (float *)(tokens + n);
-	memcpy(tokens, p->bias_tokens, n * sizeof(*tokens));
-	memcpy(bias, p->bias, n * sizeof(*bias));
+	for (i = 0; i < banned; i++) {
+		tokens[i] = o->stop[i];
+		bias[i] = BANNED;
+	}
+	if (p->n_bias) {
+		memcpy(tokens + banned, p->bias_tokens, p->n_bias * sizeof(*tokens));
+		memcpy(bias + banned, p->bias, p->n_bias * sizeof(*bias));
+	}
 	r->sampling.bias_tokens = tokens;
 	r->sampling.bias = bias;
+	r->sampling.n_bias = (uint32_t)n;
+	r->min_tokens = o->min_tokens;
+	r->n_banned = banned;
 	return 0;
 }
 
@@ -91,7 +110,7 @@ static struct kvslab_request *request_new(struct kvslab_sched *s,
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	if (copy_bias(r, &o->sampling)) {
+	if (copy_bias(r, o)) {
 		free(r);
 		return NULL;
 	}

@@ -42,6 +42,7 @@ struct kvslab_request {
 	uint32_t n_stop;
 	struct kvslab_sampling sampling; /* its lists are in bias */
 	void *bias; /* owned */
+	uint32_t min_tokens, n_banned; /* the first biases keep the stop ids away until min_tokens are there */
 	uint32_t n_top;
 	const struct kvslab_row *row; /* in a callback: where kvslab_request_top() looks */
 	bool score; /* the prompt */
