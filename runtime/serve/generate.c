@@ -2,6 +2,7 @@
 #include "generate.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static void gen_free(struct gen *g)
 	for (i = 0; i < g->n_choices; i++) {
 		buf_free(&g->choices[i].text);
 		free(g->choices[i].tokens);
+		free(g->choices[i].tops);
 	}
 	free(g->choices);
 	gen_params_free(&g->p);
@@ -101,39 +103,37 @@ static void count_token(struct choice *c)
 	c->last = now;
 }
 
+/* A token with its log probability and those of the likeliest, which the scheduler has for it now. */
 static int note_token(struct choice *c, uint32_t id, float logprob)
 {
-	uint32_t cap = c->cap_tokens ? 2 * c->cap_tokens : 32;
+	uint32_t cap = c->cap_tokens ? 2 * c->cap_tokens : 32, most = c->gen->p.top_logprobs, n = 0;
+	const struct kvslab_top *top = NULL;
 	struct gen_token *t;
+	struct kvslab_top *tops;
 
-	if (!c->gen->p.logprobs) {
-		c->n_tokens++;
+	if (!c->gen->p.logprobs)
 		return 0;
-	}
-	if (c->n_tokens == c->cap_tokens) {
+	if (c->n_noted == c->cap_tokens) {
 		t = realloc(c->tokens, cap * sizeof(*t));
 		if (!t)
 			return -ENOMEM;
 		c->tokens = t;
+		if (most) {
+			tops = realloc(c->tops, (size_t)cap * most * sizeof(*tops));
+			if (!tops)
+				return -ENOMEM;
+			c->tops = tops;
+		}
 		c->cap_tokens = cap;
 	}
-	c->tokens[c->n_tokens++] = (struct gen_token){ id, logprob, c->text.n };
+	if (c->request)
+		top = kvslab_request_top(c->request, &n);
+	if (n > most)
+		n = most;
+	if (n)
+		memcpy(c->tops + (size_t)c->n_noted * most, top, n * sizeof(*top));
+	c->tokens[c->n_noted++] = (struct gen_token){ id, logprob, n, c->text.n };
 	return 0;
-}
-
-/* With min_tokens the scheduler does not know the tokens that end an answer, since at first they do not. */
-static bool is_stop_id(const struct gen *g, uint32_t id)
-{
-	size_t i, n = 0;
-	const uint32_t *stops = g->p.ignore_eos ? NULL : tok_stops(g->app->engine.model.tok, &n);
-
-	for (i = 0; i < n; i++)
-		if (stops[i] == id)
-			return true;
-	for (i = 0; i < g->p.n_stop_ids; i++)
-		if (g->p.stop_ids[i] == id)
-			return true;
-	return false;
 }
 
 static void finish_text(struct choice *c)
@@ -146,8 +146,8 @@ static void finish_text(struct choice *c)
 	if (!to)
 		return;
 	c->text.n += tok_stream_end(&c->stream, to);
-	if (c->tokens && c->n_tokens)
-		c->tokens[c->n_tokens - 1].text_end = c->text.n;
+	if (c->n_noted)
+		c->tokens[c->n_noted - 1].text_end = c->text.n;
 	stop_end(&c->stop, c->text.n);
 }
 
@@ -162,6 +162,56 @@ static void end_choice(struct choice *c)
 	kvslab_sched_cancel(c->gen->app->stepper.sched, c->request);
 }
 
+/* ---- echo: the prompt is the text's beginning ---- */
+
+/* Its text is given out once each of its tokens has its log probability, where those are wanted. */
+static void echo_whole(struct choice *c)
+{
+	c->stop.from = c->stop.safe = c->text.n;
+	mark_dirty(c->gen);
+}
+
+/* The place in the prompt's text at which its next token ends. */
+static int note_prompt(struct choice *c, uint32_t pos, float logprob)
+{
+	const struct gen_params *p = &c->gen->p;
+	uint32_t id = p->prompts[c->prompt].id[pos];
+	char *to = buf_room(&c->text, 3 * tok_piece_max(c->stream.t) + 16); /* and not kept */
+
+	if (!to)
+		return -ENOMEM;
+	c->echoed += tok_stream_next(&c->echo, id, to);
+	if (note_token(c, id, logprob))
+		return -ENOMEM;
+	c->tokens[c->n_noted - 1].text_end =
+		c->echoed < c->text.n && pos + 1 < p->prompts[c->prompt].n ? c->echoed : c->text.n;
+	if (pos + 1 == p->prompts[c->prompt].n)
+		echo_whole(c);
+	return 0;
+}
+
+static int begin_echo(struct choice *c)
+{
+	const struct gen_params *p = &c->gen->p;
+
+	buf_add(&c->text, p->texts[c->prompt], p->text_n[c->prompt]);
+	if (c->text.failed)
+		return -ENOMEM;
+	if (p->logprobs)
+		return note_prompt(c, 0, NAN);
+	echo_whole(c);
+	return 0;
+}
+
+static void on_score(struct kvslab_request *request, uint32_t pos, float logprob, void *data)
+{
+	struct choice *c = data;
+
+	(void)request;
+	if (!c->ended && !c->gen->failed && note_prompt(c, pos, logprob))
+		no_memory(c);
+}
+
 static void on_token(struct kvslab_request *request, uint32_t id, float logprob, void *data)
 {
 	struct choice *c = data;
@@ -172,12 +222,6 @@ static void on_token(struct kvslab_request *request, uint32_t id, float logprob,
 	if (c->ended || g->failed)
 		return;
 	count_token(c);
-	if (g->p.min_tokens && c->n_tokens >= g->p.min_tokens && is_stop_id(g, id)) {
-		finish_text(c);
-		end_choice(c);
-		mark_dirty(g);
-		return;
-	}
 	to = buf_room(&c->text, 3 * tok_piece_max(c->stream.t) + 16);
 	if (!to) {
 		no_memory(c);
@@ -188,6 +232,7 @@ static void on_token(struct kvslab_request *request, uint32_t id, float logprob,
 		no_memory(c);
 		return;
 	}
+	c->n_tokens++;
 	if (c->n_tokens <= g->p.min_tokens)
 		c->stop.from = c->stop.safe = c->text.n;
 	else
@@ -416,10 +461,14 @@ static int add_choice(struct gen *g, struct choice *c)
 		.tokens = p->prompts[c->prompt].id,
 		.n_tokens = (uint32_t)p->prompts[c->prompt].n,
 		.max_tokens = p->max_tokens,
+		.min_tokens = p->min_tokens,
 		.priority = p->priority,
 		.sampling = p->sampling,
 		.salt = p->salt,
 		.salt_size = p->salt_n,
+		.n_top = p->top_logprobs,
+		.score_prompt = p->echo && (p->logprobs || !p->max_tokens),
+		.on_score = p->logprobs ? on_score : NULL,
 		.on_token = on_token,
 		.on_done = on_done,
 		.data = c,
@@ -429,18 +478,18 @@ static int add_choice(struct gen *g, struct choice *c)
 	size_t n = 0;
 	int rc;
 
-	if (!o.max_tokens)
+	if (p->whole_context)
 		o.max_tokens = m->context - o.n_tokens;
 	o.sampling.choice = c->index % p->n;
-	if (!p->min_tokens) {
-		eos = p->ignore_eos ? NULL : tok_stops(m->tok, &n);
-		n = n > 64 ? 64 : n;
-		if (n)
-			memcpy(stops, eos, n * sizeof(*stops));
-		memcpy(stops + n, p->stop_ids, p->n_stop_ids * sizeof(*stops));
-		o.stop = stops;
-		o.n_stop = (uint32_t)n + p->n_stop_ids;
-	}
+	eos = p->ignore_eos ? NULL : tok_stops(m->tok, &n);
+	n = n > 64 ? 64 : n;
+	if (n)
+		memcpy(stops, eos, n * sizeof(*stops));
+	memcpy(stops + n, p->stop_ids, p->n_stop_ids * sizeof(*stops));
+	o.stop = stops;
+	o.n_stop = (uint32_t)n + p->n_stop_ids;
+	if (p->echo && begin_echo(c))
+		return -ENOMEM;
 	rc = kvslab_sched_add(g->app->stepper.sched, &o, &c->request);
 	if (rc)
 		return rc;
@@ -496,6 +545,7 @@ static struct gen *gen_new(struct exchange *x, struct gen_params *p)
 		tok_stream_init(&g->choices[i].stream, a->engine.model.tok);
 		/* an answer goes on from its prompt, so its first piece keeps its space */
 		g->choices[i].stream.started = true;
+		tok_stream_init(&g->choices[i].echo, a->engine.model.tok);
 	}
 	g->next = a->gens;
 	if (g->next)

@@ -14,7 +14,8 @@
 
 struct gen_token { /* kept where log probabilities are wanted */
 	uint32_t id;
-	float logprob;
+	float logprob; /* NaN: none, of a prompt's first */
+	uint32_t n_top; /* the likeliest in its place, in the choice's tops */
 	size_t text_end; /* bytes of the choice's text with this token */
 };
 
@@ -22,11 +23,15 @@ struct choice {
 	struct gen *gen;
 	uint32_t index, prompt;
 	struct kvslab_request *request; /* NULL: not in the scheduler any more */
-	struct buf text;
+	struct buf text; /* with echo it begins with the prompt */
 	struct tok_stream stream;
+	struct tok_stream echo; /* of the prompt, to find where its tokens end */
+	size_t echoed;
 	struct stop_scan stop;
-	struct gen_token *tokens; /* [n_tokens] with logprobs */
-	uint32_t n_tokens, cap_tokens;
+	struct gen_token *tokens; /* [n_noted] with logprobs */
+	struct kvslab_top *tops; /* [n_noted][top_logprobs] */
+	uint32_t n_noted, cap_tokens; /* also those of an echoed prompt */
+	uint32_t n_tokens; /* of the answer */
 	uint32_t cached_tokens;
 	uint64_t last; /* ns: of the last token */
 	bool ended; /* by a stop string or a stop token of ours: the scheduler's word comes later */

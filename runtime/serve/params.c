@@ -72,15 +72,48 @@ static int parse_model(const json_t *o, const struct api_model *m, struct api_er
 	return -1;
 }
 
-/* Penalties and the like at the values at which they do nothing. */
-static int check_neutral(const json_t *o, const char *name, double min, double max, double neutral, struct api_error *e)
+static int json_float(const json_t *o, const char *name, double min, double max, float *out, struct api_error *e)
 {
-	double v = neutral;
+	double v = (double)*out;
 
 	if (json_number_in(o, name, min, max, &v, e))
 		return -1;
-	if (v != neutral)
-		return api_fail(e, 400, name, "%s is not supported by this server but at %g; leave it out", name, neutral);
+	*out = (float)v;
+	return 0;
+}
+
+/* {"token id": number, ...} */
+static int parse_bias(struct gen_params *p, const json_t *o, const struct api_model *m, struct api_error *e)
+{
+	const json_t *j = json_field(o, "logit_bias");
+	uint32_t vocab = tok_vocab(m->tok), n = 0;
+	unsigned long id;
+	const char *key;
+	json_t *value;
+	char *end;
+
+	if (!j)
+		return 0;
+	if (!json_is_object(j) || json_object_size(j) > BIASES_MAX)
+		return api_fail(e, 400, "logit_bias", "logit_bias must be an object of at most %d token ids with numbers",
+				BIASES_MAX);
+	p->bias_tokens = calloc(json_object_size(j) + 1, sizeof(*p->bias_tokens));
+	p->bias = calloc(json_object_size(j) + 1, sizeof(*p->bias));
+	if (!p->bias_tokens || !p->bias)
+		return api_fail(e, 503, NULL, "no memory; try again");
+	json_object_foreach((json_t *)j, key, value) {
+		id = strtoul(key, &end, 10);
+		if (*key < '0' || *key > '9' || *end || id >= vocab)
+			return api_fail(e, 400, "logit_bias", "logit_bias has \"%.40s\", which is no token id from 0 to %u", key,
+					vocab - 1);
+		if (!json_is_number(value) || !(json_number_value(value) >= -100 && json_number_value(value) <= 100))
+			return api_fail(e, 400, "logit_bias", "logit_bias of token %lu must be a number from -100 to 100", id);
+		p->bias_tokens[n] = (uint32_t)id;
+		p->bias[n++] = (float)json_number_value(value);
+	}
+	p->sampling.bias_tokens = p->bias_tokens;
+	p->sampling.bias = p->bias;
+	p->sampling.n_bias = n;
 	return 0;
 }
 
@@ -89,16 +122,16 @@ static int parse_sampling(struct gen_params *p, const json_t *o, const struct ap
 {
 	double temperature = (double)m->sampling.temperature, top_p = (double)m->sampling.top_p;
 	int64_t top_k = m->sampling.top_k, seed = 0;
-	const json_t *j = json_field(o, "logit_bias");
 
+	p->sampling = m->sampling;
 	if (json_number_in(o, "temperature", 0, 100, &temperature, e) || json_number_in(o, "top_p", 0, 1, &top_p, e) ||
 	    json_int(o, "top_k", -1, UINT32_MAX, &top_k, e) || json_int(o, "seed", INT64_MIN, INT64_MAX, &seed, e))
 		return -1;
-	if (check_neutral(o, "min_p", 0, 1, 0, e) || check_neutral(o, "presence_penalty", -2, 2, 0, e) ||
-	    check_neutral(o, "frequency_penalty", -2, 2, 0, e) || check_neutral(o, "repetition_penalty", 0.01, 100, 1, e))
+	if (json_float(o, "min_p", 0, 1, &p->sampling.min_p, e) ||
+	    json_float(o, "presence_penalty", -2, 2, &p->sampling.presence_penalty, e) ||
+	    json_float(o, "frequency_penalty", -2, 2, &p->sampling.frequency_penalty, e) ||
+	    json_float(o, "repetition_penalty", 0.01, 100, &p->sampling.repetition_penalty, e) || parse_bias(p, o, m, e))
 		return -1;
-	if (j && (!json_is_object(j) || json_object_size(j)))
-		return api_fail(e, 400, "logit_bias", "logit_bias is not supported by this server; leave it out");
 	p->sampling.temperature = (float)temperature;
 	/* 0 means all to whoever draws; to OpenAI's clients it means the likeliest alone */
 	p->sampling.top_p = top_p > 0 ? (float)top_p : 1e-6f;
@@ -167,10 +200,6 @@ static int parse_logprobs(struct gen_params *p, const json_t *o, struct api_erro
 		p->logprobs = json_field(o, "logprobs") != NULL;
 	}
 	p->top_logprobs = (uint32_t)top;
-	if (top)
-		return api_fail(e, 400, p->chat ? "top_logprobs" : "logprobs",
-				"%s above 0 is not supported by this server; 0 gives the log probability of each token drawn",
-				p->chat ? "top_logprobs" : "logprobs");
 	return 0;
 }
 
@@ -179,7 +208,7 @@ static int parse_lengths(struct gen_params *p, const json_t *o, const struct api
 	int64_t n = 1, max = -1, min = 0, best_of = -1, priority = 0;
 
 	if (json_int(o, "n", 1, CHOICES_MAX, &n, e) || json_int(o, "best_of", 1, CHOICES_MAX, &best_of, e) ||
-	    json_int(o, "max_tokens", 1, MAX_TOKENS, &max, e) || json_int(o, "min_tokens", 0, MAX_TOKENS, &min, e) ||
+	    json_int(o, "max_tokens", p->echo ? 0 : 1, MAX_TOKENS, &max, e) || json_int(o, "min_tokens", 0, MAX_TOKENS, &min, e) ||
 	    json_int(o, "priority", 0, KVSLAB_PRIORITIES - 1, &priority, e))
 		return -1;
 	if (p->chat && json_int(o, "max_completion_tokens", 1, MAX_TOKENS, &max, e))
@@ -188,11 +217,13 @@ static int parse_lengths(struct gen_params *p, const json_t *o, const struct api
 		return api_fail(e, 400, "best_of", "best_of is not supported by this server; leave it out");
 	p->n = (uint32_t)n;
 	p->priority = (uint8_t)priority;
-	if (max < 0)
+	if (max < 0) {
+		p->whole_context = p->chat && !m->max_tokens;
 		max = m->max_tokens ? m->max_tokens : p->chat ? 0 : DEFAULT_COMPLETION_TOKENS;
+	}
 	p->max_tokens = (uint32_t)max;
 	p->min_tokens = (uint32_t)min;
-	if (max && min > max)
+	if (!p->whole_context && min > max)
 		return api_fail(e, 400, "min_tokens", "min_tokens is %lld and max_tokens is %lld", (long long)min,
 				(long long)max);
 	return 0;
@@ -243,10 +274,10 @@ static int check_prompt(const struct gen_params *p, const struct api_model *m, s
 
 	if (!n)
 		return api_fail(e, 400, name, "the prompt is empty; give at least one character");
-	if (n >= m->context || need > m->context) {
+	if (n + p->whole_context > m->context || need > m->context) {
 		api_fail(e, 400, name,
 			 "the prompt has %zu tokens, and with %u to be generated that is more than the model's context of %u "
-			 "tokens; shorten it or lower max_tokens", n, p->max_tokens ? p->max_tokens : 1, m->context);
+			 "tokens; shorten it or lower max_tokens", n, p->whole_context ? 1 : p->max_tokens, m->context);
 		snprintf(e->code, sizeof(e->code), "context_length_exceeded");
 		return -1;
 	}
@@ -254,7 +285,7 @@ static int check_prompt(const struct gen_params *p, const struct api_model *m, s
 		api_fail(e, 400, name,
 			 "the prompt has %zu tokens, and with %u to be generated that is more than the %llu that the whole "
 			 "pool of %llu MiB can hold; shorten it, lower max_tokens, or start the server with a larger --pool",
-			 n, p->max_tokens ? p->max_tokens : 1, (unsigned long long)m->pool_tokens,
+			 n, p->whole_context ? 1 : p->max_tokens, (unsigned long long)m->pool_tokens,
 			 (unsigned long long)(m->pool_bytes >> 20));
 		snprintf(e->code, sizeof(e->code), "context_length_exceeded");
 		return -1;
@@ -328,16 +359,12 @@ int gen_params_parse(struct gen_params *p, const struct api_model *m, bool chat,
 	if (!o)
 		return -1;
 	p->chat = chat;
+	if (!chat && json_bool(o, "echo", &p->echo, e))
+		goto out;
 	if (parse_model(o, m, e) || check_unbuilt(o, e) || parse_stream(p, o, e) || parse_lengths(p, o, m, e) ||
 	    parse_sampling(p, o, m, random, e) || parse_stops(p, o, m, e) || parse_logprobs(p, o, e) ||
 	    json_bool(o, "ignore_eos", &p->ignore_eos, e) || parse_names(p, o, e))
 		goto out;
-	if (!chat && json_bool(o, "echo", &p->echo, e))
-		goto out;
-	if (p->echo && p->logprobs) {
-		api_fail(e, 400, "echo", "echo together with logprobs is not supported by this server");
-		goto out;
-	}
 	rc = parse_prompts(p, m, o, e);
 out:
 	json_decref(o);
@@ -358,5 +385,7 @@ void gen_params_free(struct gen_params *p)
 	free(p->texts);
 	free(p->text_n);
 	free(p->salt);
+	free(p->bias_tokens);
+	free(p->bias);
 	memset(p, 0, sizeof(*p));
 }

@@ -15,7 +15,8 @@
 #define STOP_BYTES_MAX 256
 #define STOP_IDS_MAX 64
 #define CHOICES_MAX 128 /* of a request: prompts times n */
-#define TOP_LOGPROBS_MAX 20
+#define TOP_LOGPROBS_MAX KVSLAB_TOP_MAX
+#define BIASES_MAX 1024
 #define MESSAGES_MAX 4096
 
 /* What a request is checked against. Read-only while requests are served. */
@@ -46,10 +47,13 @@ struct gen_params {
 	bool logprobs;
 	uint32_t top_logprobs;
 	uint32_t n; /* choices a prompt */
-	uint32_t max_tokens; /* what was asked for, or the default; of each choice */
+	uint32_t max_tokens; /* what was asked for, or the default; of each choice; 0 only with echo, or whole_context */
+	bool whole_context; /* no limit but that */
 	uint32_t min_tokens;
 	uint8_t priority;
-	struct kvslab_sampling sampling; /* choice is set by whoever runs them */
+	struct kvslab_sampling sampling; /* choice is set by whoever runs them; its lists are those below */
+	uint32_t *bias_tokens; /* [sampling.n_bias]; owned */
+	float *bias;
 	struct stop_text stops[STOPS_MAX];
 	uint32_t n_stops;
 	uint32_t stop_ids[STOP_IDS_MAX]; /* beside those that end an answer */

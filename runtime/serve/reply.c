@@ -2,6 +2,7 @@
 /* Answers as OpenAI's clients read them: whole objects, and chunks of a stream. */
 #include "generate.h"
 
+#include <math.h>
 #include <string.h>
 
 static void head(struct buf *b, const struct gen *g, bool chunk)
@@ -47,23 +48,42 @@ static void token_text(struct buf *b, const struct gen *g, uint32_t id)
 	buf_json(b, s.s, s.n);
 }
 
+static const struct kvslab_top *tops_of(const struct gen *g, const struct choice *c, uint32_t i)
+{
+	return c->tops + (size_t)i * g->p.top_logprobs;
+}
+
+/* The members of an object, without its end. */
+static void chat_token(struct buf *b, const struct gen *g, uint32_t id, float logprob)
+{
+	struct gguf_str s = piece(g, id);
+	size_t k;
+
+	buf_text(b, "{\"token\":");
+	token_text(b, g, id);
+	buf_text(b, ",\"logprob\":");
+	buf_float(b, logprob);
+	buf_text(b, ",\"bytes\":[");
+	for (k = 0; k < s.n; k++)
+		buf_print(b, k ? ",%u" : "%u", (uint8_t)s.s[k]);
+	buf_text(b, "]");
+}
+
 static void chat_logprobs(struct buf *b, const struct gen *g, const struct choice *c, uint32_t from, uint32_t to)
 {
-	struct gguf_str s;
-	uint32_t i;
-	size_t k;
+	uint32_t i, k;
 
 	buf_text(b, "{\"content\":[");
 	for (i = from; i < to; i++) {
-		buf_text(b, i > from ? ",{\"token\":" : "{\"token\":");
-		token_text(b, g, c->tokens[i].id);
-		buf_text(b, ",\"logprob\":");
-		buf_float(b, c->tokens[i].logprob);
-		buf_text(b, ",\"bytes\":[");
-		s = piece(g, c->tokens[i].id);
-		for (k = 0; k < s.n; k++)
-			buf_print(b, k ? ",%u" : "%u", (uint8_t)s.s[k]);
-		buf_text(b, "],\"top_logprobs\":[]}");
+		buf_add(b, ",", i > from);
+		chat_token(b, g, c->tokens[i].id, c->tokens[i].logprob);
+		buf_text(b, ",\"top_logprobs\":[");
+		for (k = 0; k < c->tokens[i].n_top; k++) {
+			buf_add(b, ",", k > 0);
+			chat_token(b, g, tops_of(g, c, i)[k].token, tops_of(g, c, i)[k].logprob);
+			buf_text(b, "}");
+		}
+		buf_text(b, "]}");
 	}
 	buf_text(b, "],\"refusal\":null}");
 }
@@ -75,6 +95,42 @@ static size_t chars(const char *s, size_t n)
 	for (i = 0; i < n; i++)
 		count += ((uint8_t)s[i] & 0xc0) != 0x80;
 	return count;
+}
+
+/* The likeliest, and the one that stands there if it is none of them. Tokens are the keys: of several with the same text
+ * the likeliest stays. */
+static void text_tops(struct buf *b, const struct gen *g, const struct choice *c, uint32_t i)
+{
+	const struct gen_token *t = &c->tokens[i];
+	size_t key[KVSLAB_TOP_MAX + 1], n[KVSLAB_TOP_MAX + 1], keys = 0, undo, k, m;
+
+	if (isnan(t->logprob)) {
+		buf_text(b, "null");
+		return;
+	}
+	buf_text(b, "{");
+	for (k = 0; k <= t->n_top; k++) {
+		const struct kvslab_top last = { t->id, t->logprob }, *top = k < t->n_top ? &tops_of(g, c, i)[k] : &last;
+
+		undo = b->n;
+		buf_add(b, ",", keys > 0);
+		key[keys] = b->n;
+		token_text(b, g, top->token);
+		n[keys] = b->n - key[keys];
+		if (b->failed)
+			return;
+		for (m = 0; m < keys; m++)
+			if (n[m] == n[keys] && !memcmp(b->b + key[m], b->b + key[keys], n[m]))
+				break;
+		if (m < keys) {
+			b->n = undo;
+			continue;
+		}
+		keys++;
+		buf_text(b, ":");
+		buf_float(b, top->logprob);
+	}
+	buf_text(b, "}");
 }
 
 static void text_logprobs(struct buf *b, const struct gen *g, struct choice *c, uint32_t from, uint32_t to)
@@ -92,7 +148,12 @@ static void text_logprobs(struct buf *b, const struct gen *g, struct choice *c, 
 		buf_add(b, ",", i > from);
 		buf_float(b, c->tokens[i].logprob);
 	}
-	buf_text(b, "],\"top_logprobs\":null,\"text_offset\":[");
+	buf_text(b, g->p.top_logprobs ? "],\"top_logprobs\":[" : "],\"top_logprobs\":null");
+	for (i = from; i < to && g->p.top_logprobs; i++) {
+		buf_add(b, ",", i > from);
+		text_tops(b, g, c, i);
+	}
+	buf_text(b, g->p.top_logprobs ? "],\"text_offset\":[" : ",\"text_offset\":[");
 	for (i = from; i < to; i++) {
 		start = i ? c->tokens[i - 1].text_end : 0;
 		buf_print(b, i > from ? ",%zu" : "%zu", c->sent_chars);
@@ -114,7 +175,7 @@ static void logprobs(struct buf *b, struct gen *g, struct choice *c, uint32_t fr
 /* Tokens whose text lies in the first @safe bytes. */
 static uint32_t tokens_in(const struct choice *c, uint32_t from, size_t safe)
 {
-	while (from < c->n_tokens && c->tokens[from].text_end <= safe)
+	while (from < c->n_noted && c->tokens[from].text_end <= safe)
 		from++;
 	return from;
 }
@@ -137,15 +198,8 @@ static void whole_choice(struct buf *b, struct gen *g, struct choice *c)
 		buf_json(b, c->text.b, c->stop.safe);
 		buf_text(b, ",\"refusal\":null}");
 	} else {
-		struct buf text = { .n = 0 };
-
 		buf_text(b, "\"text\":");
-		if (g->p.echo)
-			buf_add(&text, g->p.texts[c->prompt], g->p.text_n[c->prompt]);
-		buf_add(&text, c->text.b, c->stop.safe);
-		buf_json(b, text.b, text.n);
-		b->failed |= text.failed;
-		buf_free(&text);
+		buf_json(b, c->text.b, c->stop.safe);
 	}
 	buf_text(b, ",\"logprobs\":");
 	logprobs(b, g, c, 0, g->p.logprobs ? tokens_in(c, 0, c->stop.safe) : 0);
@@ -172,16 +226,9 @@ void reply_whole(struct buf *b, struct gen *g)
 
 static void delta(struct buf *b, const struct gen *g, const struct choice *c, const char *text, size_t n)
 {
-	struct buf whole = { .n = 0 };
-
 	if (!g->p.chat) {
-		if (g->p.echo && !c->began)
-			buf_add(&whole, g->p.texts[c->prompt], g->p.text_n[c->prompt]);
-		buf_add(&whole, text, n);
 		buf_text(b, "\"text\":");
-		buf_json(b, whole.b, whole.n);
-		b->failed |= whole.failed;
-		buf_free(&whole);
+		buf_json(b, text, n);
 		return;
 	}
 	buf_text(b, c->began ? "\"delta\":{" : "\"delta\":{\"role\":\"assistant\",");

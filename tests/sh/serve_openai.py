@@ -52,6 +52,11 @@ def completions(s, c, name):
     lp = r2.choices[0].logprobs
     ok(len(lp.tokens) == len(lp.token_logprobs) == len(lp.text_offset) == tokens and
        all(x <= 0 for x in lp.token_logprobs) and lp.text_offset[0] == 0, "log probabilities")
+    lp = c.completions.create(model=name, prompt="A word and another", max_tokens=4, temperature=0, logprobs=3,
+                              echo=True).choices[0].logprobs
+    ok(len(lp.tokens) == len(lp.top_logprobs) == len(ids) + 4 and lp.token_logprobs[0] is None and
+       lp.top_logprobs[0] is None and all(lp.tokens[i] in lp.top_logprobs[i] for i in range(1, len(ids) + 4)),
+       "echo with log probabilities")
     a = c.completions.create(model=name, prompt="A", max_tokens=20, temperature=1.5, seed=7).choices[0].text
     b = c.completions.create(model=name, prompt="A", max_tokens=20, temperature=1.5, seed=7).choices[0].text
     d = [c.completions.create(model=name, prompt="A", max_tokens=20, temperature=1.5).choices[0].text for _ in range(3)]
@@ -86,6 +91,10 @@ def chats(c, name):
     lp = r.choices[0].logprobs.content
     ok(len(lp) <= r.usage.completion_tokens and all(x.logprob <= 0 and isinstance(x.bytes, list) for x in lp),
        "its log probabilities")
+    top = c.chat.completions.create(model=name, messages=messages, max_tokens=10, temperature=0, logprobs=True, top_logprobs=4)
+    ok([x.token for x in top.choices[0].logprobs.content] == [x.token for x in lp] and
+       all(len(x.top_logprobs) == 4 and x.top_logprobs[0].logprob == x.logprob for x in top.choices[0].logprobs.content),
+       "and the likeliest beside each")
     first, parts, finish = None, [], None
     for chunk in c.chat.completions.create(model=name, messages=messages, max_completion_tokens=10, temperature=0,
                                            stream=True):
@@ -107,15 +116,15 @@ def errors(s, c, name):
     e = refused(lambda: c.completions.create(model="pony", prompt="x"), openai.NotFoundError, "a model that is not there")
     ok(e.body["code"] == "model_not_found" and e.body["param"] == "model", "is named")
     for field, value, need in (("temperature", -1, "from 0"), ("n", 0, "from 1"), ("top_p", 2, "from 0 to 1"),
-                               ("max_tokens", -5, "from 1"), ("stop", 5, "string"), ("logit_bias", {"5": 1}, "not supported"),
-                               ("presence_penalty", 1, "not supported"), ("best_of", 3, "not supported"),
+                               ("max_tokens", -5, "from 1"), ("stop", 5, "string"), ("logit_bias", {"5": 101}, "-100 to 100"),
+                               ("presence_penalty", 3, "from -2 to 2"), ("best_of", 3, "not supported"),
                                ("suffix", "x", "not supported"), ("max_tokens", 10**6, "context"), ("n", 1000, "128")):
         e = refused(lambda: c.completions.create(model=name, prompt="x", **{field: value}), openai.BadRequestError,
                     f"{field} = {value}")
         ok(need in str(e) and e.body["type"] == "invalid_request_error", "says why:", str(e.body.get("message"))[:90])
     ask = [{"role": "user", "content": "x"}]
     for field, value in (("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]),
-                         ("response_format", {"type": "json_object"}), ("top_logprobs", 3)):
+                         ("response_format", {"type": "json_object"}), ("top_logprobs", 3), ("top_logprobs", 21)):
         e = refused(lambda: c.chat.completions.create(model=name, messages=ask, **{field: value}), openai.BadRequestError,
                     f"{field} is refused")
         ok(e.body["param"] == field, "by its name")

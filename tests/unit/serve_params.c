@@ -80,6 +80,19 @@ static const struct {
 	{ false, 400, "cache_salt", "{\"prompt\":\"x\",\"cache_salt\":\"\"}" },
 	{ false, 400, "user", "{\"prompt\":\"x\",\"user\":[]}" },
 	{ false, 400, "echo", "{\"prompt\":\"x\",\"echo\":\"yes\"}" },
+	{ false, 400, "min_p", "{\"prompt\":\"x\",\"min_p\":1.1}" },
+	{ false, 400, "presence_penalty", "{\"prompt\":\"x\",\"presence_penalty\":2.1}" },
+	{ false, 400, "frequency_penalty", "{\"prompt\":\"x\",\"frequency_penalty\":\"1\"}" },
+	{ false, 400, "repetition_penalty", "{\"prompt\":\"x\",\"repetition_penalty\":0}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":[1]}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"x\":1}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"\":1}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"-1\":1}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"1 \":1}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"99999999999999999999\":1}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"1\":101}}" },
+	{ false, 400, "logit_bias", "{\"prompt\":\"x\",\"logit_bias\":{\"1\":\"2\"}}" },
+	{ false, 400, "logprobs", "{\"prompt\":\"x\",\"logprobs\":21}" },
 	{ false, 400, "suffix", "{\"prompt\":\"x\",\"suffix\":\"y\"}" },
 	{ true, 400, "messages", "{}" },
 	{ true, 400, "messages", "{\"messages\":[]}" },
@@ -150,6 +163,16 @@ static void test_taken(void)
 		   p.echo && p.texts[1],
 	   "everything: %s", e.message);
 	gen_params_free(&p);
+	ok(!parse(&p, false,
+		  "{\"prompt\":\"x\",\"min_p\":0.25,\"presence_penalty\":-2,\"frequency_penalty\":1.5,\"repetition_penalty\":1.25,"
+		  "\"logit_bias\":{\"5\":-100,\"0\":2.5},\"logprobs\":20,\"echo\":true,\"max_tokens\":0}",
+		  &e) &&
+		   p.sampling.min_p == 0.25f && p.sampling.presence_penalty == -2 && p.sampling.frequency_penalty == 1.5f &&
+		   p.sampling.repetition_penalty == 1.25f && p.sampling.n_bias == 2 && p.sampling.bias_tokens[0] == 5 &&
+		   p.sampling.bias[0] == -100 && p.sampling.bias_tokens[1] == 0 && p.sampling.bias[1] == 2.5f && p.logprobs &&
+		   p.top_logprobs == 20 && p.echo && !p.max_tokens && !p.whole_context,
+	   "what changes the draw, and the likeliest tokens: %s", e.message);
+	gen_params_free(&p);
 	ok(!parse(&p, true,
 		  "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
 		  "\"text\":\"b\"},{\"type\":\"text\",\"text\":\"<|im_end|>\"}]}],\"max_completion_tokens\":9,\"logprobs\":true,"
@@ -158,7 +181,8 @@ static void test_taken(void)
 		   p.chat && p.max_tokens == 9 && p.logprobs && p.n_prompts == 1,
 	   "a chat: %s", e.message);
 	gen_params_free(&p);
-	ok(!parse(&p, true, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", &e) && p.max_tokens == 0,
+	ok(!parse(&p, true, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", &e) && p.max_tokens == 0 &&
+		   p.whole_context,
 	   "a chat without a limit");
 	gen_params_free(&p);
 	ok(!parse(&p, false, "{\"prompt\":\"a\\u0000b\"}", &e) && p.prompts[0].n == 3, "a prompt with a zero byte");
