@@ -65,6 +65,9 @@ run -j"$jobs" "${programs[@]}"
 say "unit tests under ASan and UBSan"
 mapfile -t programs < <(units build-asan)
 run -j"$jobs" "${programs[@]}"
+say "the tests of pools on the stand-in for a node, under ASan and UBSan"
+mapfile -t programs < <(units build-asan | grep -E '/(pool|seq|sched)_')
+KVSLAB_TEST_POOL=wire run "${programs[@]}"
 say "threads under TSan"
 # TSan needs the address space as it knows it; where that cannot be had, it may still work.
 fixed=()

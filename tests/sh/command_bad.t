@@ -53,7 +53,7 @@ done <<'LIST'
 --page-tokens some a whole number from 1 to
 --kernels sse auto, c or avx2
 --pool 512M embedded:SIZE
---pool /dev/kvslab/chat embedded:SIZE
+--pool chat embedded:SIZE
 LIST
 fails '"12Q"; give a size' "--pool embedded:12Q" -- "$kvslab" run -m $spm -p x --pool embedded:12Q
 fails '"0"; give a size' "--pool embedded:0" -- "$kvslab" run -m $spm -p x --pool embedded:0
