@@ -243,6 +243,7 @@ static int start(struct serve *s)
 		.keys = s->opts.keys,
 		.n_keys = s->opts.n_keys,
 		.max_queue = s->opts.max_queue,
+		.ping_ms = s->opts.ping_ms,
 		.model = s->name,
 		.limits = { .conns = s->opts.max_conns, .body = s->opts.max_body, .bodies = 16 * s->opts.max_body },
 	};

@@ -23,6 +23,7 @@ struct serve_opts {
 	size_t n_keys;
 	uint32_t max_queue;
 	uint32_t grace_s;
+	uint32_t ping_ms;
 	uint32_t max_conns;
 	uint64_t max_body;
 	const char *log_file;

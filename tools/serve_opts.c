@@ -12,6 +12,7 @@
 #define DEF_PORT 8080
 #define DEF_QUEUE 256
 #define DEF_GRACE 30
+#define DEF_PING 15
 #define DEF_CONNECTIONS 4096
 #define DEF_BODY 4194304
 #define DEF_TEMP 0.7
@@ -32,6 +33,7 @@ enum {
 	KEY_MAX_CONNECTIONS,
 	KEY_MAX_BODY,
 	KEY_GRACE,
+	KEY_PING,
 	KEY_LOOP,
 	KEY_LOG_FILE,
 	KEY_LOG_LEVEL,
@@ -59,6 +61,8 @@ static const struct argp_option options[] = {
 	{ "max-body", KEY_MAX_BODY, "SIZE", 0, "Bytes of a request (default: " STR(DEF_BODY) ")", 0 },
 	{ "grace", KEY_GRACE, "S", 0,
 	  "Seconds for running answers to end after SIGTERM or SIGINT (default: " STR(DEF_GRACE) ")", 0 },
+	{ "ping", KEY_PING, "S", 0,
+	  "Seconds after which a stream without news says that it lives (default: " STR(DEF_PING) ")", 0 },
 	{ "loop", KEY_LOOP, "KIND", 0, "auto, io_uring or epoll (default: auto)", 0 },
 	{ "log-file", KEY_LOG_FILE, "FILE", 0,
 	  "Append the log to FILE, opened anew at SIGHUP (default: standard error)", 0 },
@@ -162,6 +166,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_GRACE:
 		o->grace_s = (uint32_t)arg_u64("--grace", arg, 0, 86400);
 		return 0;
+	case KEY_PING:
+		o->ping_ms = (uint32_t)(arg_real("--ping", arg, 0.01, 86400) * 1000);
+		return 0;
 	case KEY_LOOP:
 		o->loop = (enum kvslab_loop_kind)arg_word("--loop", arg, loops);
 		return 0;
@@ -224,6 +231,7 @@ void serve_parse(struct serve_opts *o, int argc, char **argv)
 		.max_conns = DEF_CONNECTIONS,
 		.max_body = DEF_BODY,
 		.grace_s = DEF_GRACE,
+		.ping_ms = DEF_PING * 1000,
 		.log_level = KVSLAB_LOG_INFO,
 	};
 	o->argv = serve_env(&argc, argv, lists, &o->n_env);

@@ -67,7 +67,7 @@ for command in ("run", "serve", "eval", "tokenize", "bench", "bench serve", "poo
 expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "seed", "ignore-eos", "chat", "json",
             "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special",
             "alias", "host", "port", "unix", "api-key", "api-key-file", "max-queue", "max-connections", "max-body",
-            "grace", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
+            "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
             "shared-prefix", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
