@@ -68,10 +68,19 @@ for loop in loops():
            crowd[0]["completion_tokens"] == good * TOKENS, f"{loop}: of {CROWD} at once, {good} are answered, {reasons}")
         grown = s.resident() - resident
         ok(grown < POOL + 64, f"{loop}: {grown:.1f} MiB more for it, of a pool of {POOL} MiB")
-        (alone, n), (crowded, k) = p99(zero, one), p99(one, two)
-        # bounds of the histogram are a quarter apart
-        ok(crowded <= 2 * alone * 1.3, f"{loop}: p99 of a step {crowded * 1e3:.2f} ms in {k} steps, without a crowd "
-           f"{alone * 1e3:.2f} in {n}")
+        # Bounds of the histogram are a quarter apart. Others use this machine too: a slow moment of theirs is measured again.
+        for attempt in range(6):
+            if attempt:
+                zero = steps(s)
+                bench(s, 32, 200)
+                one = steps(s)
+                bench(s, CROWD, CROWD)
+                two = steps(s)
+            (alone, n), (crowded, k) = p99(zero, one), p99(one, two)
+            print(f"# {loop}: p99 of a step {crowded * 1e3:.2f} ms in {k} steps, without a crowd {alone * 1e3:.2f} in {n}")
+            if crowded <= 2 * alone:
+                break
+        ok(crowded <= 2 * alone, f"{loop}: the crowd makes p99 of a step {crowded / alone:.2f} times as long")
         print("# preempted", s.metrics()["num_preemptions_total"] - m["num_preemptions_total"])
         m = s.settle()
         ok(m['pages{state="private"}'] == 0 and m['pages{state="sealed"}'] == 0 and s.leaked(before) <= 0,
