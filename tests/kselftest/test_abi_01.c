@@ -199,8 +199,11 @@ static void look(struct state *s)
 	ks_via = KS_IOCTL;
 	memset(s, 0, sizeof(*s));
 	ks_stat(k.fd, &s->pool);
-	/* Commands that fail may be counted. */
-	s->pool.failed = s->pool.lookups = s->pool.lookup_asked = s->pool.lookup_hits = 0;
+	/* What was undone may have been counted, and an empty slab been kept. */
+	memset(&s->pool.slabs, 0, offsetof(struct kvslab_stat_pool, private_pages) -
+					  offsetof(struct kvslab_stat_pool, slabs));
+	memset(&s->pool.free_bytes, 0, sizeof(s->pool) - offsetof(struct kvslab_stat_pool, free_bytes));
+	s->pool.held = 0;
 	s->pools = ks_cmd(ks_control(), KVSLAB_CTL_LIST, &l, sizeof(l));
 	ks_via = via;
 }

@@ -262,10 +262,11 @@ class Guest:
         for path in (self.console, self.control):
             open(path, "w").close()
         began = time.monotonic()
-        qemu = subprocess.Popen(self.arguments("stdio"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        arguments = self.arguments("stdio")
+        qemu = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
         late = threading.Event()
-        boot = threading.Timer(self.options.boot, lambda: self.said()[0] or (late.set(), qemu.kill()))
+        boot = threading.Timer(20 if self.accel == "kvm" else self.options.boot, lambda: self.said()[0] or (late.set(), qemu.kill()))
         limit = threading.Timer(self.options.timeout, lambda: (late.set(), qemu.kill()))
         boot.daemon = limit.daemon = True
         boot.start()
@@ -285,6 +286,10 @@ class Guest:
         faults = self.faults()
         for line in complaints:
             say("qemu: " + line.decode(errors="replace").rstrip())
+        if not up and self.accel == "kvm" and not self.options.accel:
+            say("KVM runs a sector, but no kernel; emulating")
+            self.options.accel = "tcg"
+            return self.run(command, each_line)
         if not up and status is None:
             log = self.read(self.console).splitlines()[-15:]
             say(f"the guest did not come up within {self.seconds:.0f} s; the end of {self.console}:")
