@@ -248,7 +248,8 @@ static void test_ring(enum kvslab_loop_kind kind, const char *name)
 		pool_free_later(pool, p, 1);
 	pool_ring_close(ring);
 	kvslab_loop_close(loop);
-	ok(!kvslab_stat(other, &stat) && stat.private_pages == 63, "%s: closing sends what is left (%llu)", name,
+	rc = kvslab_stat(other, &stat);
+	ok(!rc && stat.private_pages == 63, "%s: closing sends what is left (%llu)", name,
 	   (unsigned long long)stat.private_pages);
 	kvslab_pool_close(pool);
 	kvslab_pool_close(other);

@@ -36,7 +36,7 @@ APPEND = (
     "console=ttyS0 loglevel=6 panic=-1 oops=panic slub_debug=FZPU printk.devkmsg=on watchdog_thresh=60 "
     "rcupdate.rcu_cpu_stall_timeout=120 random.trust_cpu=on net.ifnames=0 nokaslr"
 )
-PASSED_ON = ("KVSLAB_LONG", "KVSLAB_SEED", "KVSLAB_SECONDS")
+PASSED_ON = ("KVSLAB_LONG", "KVSLAB_SEED", "KVSLAB_SECONDS", "KVSLAB_TEST_POOL")
 
 
 def say(text):
