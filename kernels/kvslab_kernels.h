@@ -25,15 +25,22 @@ enum kern_type {
 	KERN_F16 = 1,
 	KERN_Q4_0 = 2,
 	KERN_Q4_1 = 3,
+	KERN_Q5_0 = 6,
+	KERN_Q5_1 = 7,
 	KERN_Q8_0 = 8,
+	KERN_Q4_K = 12,
+	KERN_Q5_K = 13,
+	KERN_Q6_K = 14,
+	KERN_IQ4_NL = 20,
 	KERN_BF16 = 30,
 };
 
 /*
- * A weight matrix, rows x cols, repacked. Quantised types: tiles of 16 rows x 32 columns, tile after tile
- * along the columns; per tile 16 f16 scales (Q4_1: then 16 f16 minima), then the integers, columns in pairs
- * (2j, 2j+1) so that one 32-bit lane is one row's pair after widening; rows padded to 16 with zeros. F32,
- * F16, BF16: row-major, columns padded to 8 with zeros. The caller owns @data, KERN_ALIGN-aligned.
+ * A weight matrix, rows x cols, repacked. Quantised types: tiles of 16 rows x 32 columns (256 for Q4_K, Q5_K, Q6_K),
+ * tile after tile along the columns; per tile scales and minima, then the integers, columns in pairs (2j, 2j+1) so
+ * that one 32-bit lane is one row's pair after widening; rows padded to 16 with zeros; layout.h has the bytes, as
+ * many as the file's. F32, F16, BF16: row-major, columns padded to 8 with zeros. The caller owns @data,
+ * KERN_ALIGN-aligned.
  */
 struct kern_weight {
 	enum kern_type type;
@@ -41,18 +48,23 @@ struct kern_weight {
 	void *data;
 };
 
+#define KERN_TYPES "F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q5_1, Q5_0, Q4_K, Q4_1, Q4_0, IQ4_NL" /* those supported */
+
 bool kern_type_supported(uint32_t ggml_type);
 bool kern_type_quantised(enum kern_type type);
-/* The largest quantised activation that products with weights of this type take: 4095 or 32767; 0 for types that are not
- * quantised. Where several read the same activations, the least of those above 0 counts for all. */
+/* The largest quantised activation that products with weights of this type take: 4095, 16383 or 32767; 0 for types that
+ * are not quantised. Where several read the same activations, the least of those above 0 counts for all. */
 uint32_t kern_type_levels(enum kern_type type);
+/* Columns of a block of the file: a row is a whole number of them. */
+uint32_t kern_type_block(enum kern_type type);
 const char *kern_type_name(uint32_t ggml_type); /* "Q8_0"; also names types that are not supported */
 /* Bytes of one row of @cols columns in a GGUF file; 0 if cols does not fit the type's block. */
 size_t kern_row_bytes(enum kern_type type, uint32_t cols);
 /* Bytes of the repacked matrix. */
 size_t kern_weight_bytes(enum kern_type type, uint32_t rows, uint32_t cols);
-/* Repack rows [r0, r1) of the file's matrix at @src; r0 a multiple of KERN_TILE_ROWS, r1 too or == rows. */
-void kern_repack(const struct kern_weight *w, const void *src, uint32_t r0, uint32_t r1);
+/* Fill rows [r0, r1) from the file's matrix at @src; r0 a multiple of KERN_TILE_ROWS, r1 too or == rows. @map: which of
+ * the file's rows becomes row r; NULL: the same. */
+void kern_repack(const struct kern_weight *w, const void *src, const uint32_t *map, uint32_t r0, uint32_t r1);
 /* One row as f32: y[cols]. For embedding tables. */
 void kern_row_get(const struct kern_weight *w, uint32_t row, float *y);
 

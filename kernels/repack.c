@@ -2,61 +2,132 @@
 /* From a GGUF file's rows to the layout that the products read, and single rows back. */
 #include <assert.h>
 
-#include "layout.h"
+#include "unpack.h"
 
-static void tile_q8_0(uint8_t *tile, uint32_t row, const uint8_t *block)
+/* A block of 32 columns as the file has it, its integers taken apart: all of them below 64, or signed bytes. */
+static void block_tile(enum kern_type type, uint8_t *tile, uint32_t row, uint32_t b, const uint8_t *v)
 {
+	uint8_t *ints = (uint8_t *)tile_block(type, tile, b), *high = (uint8_t *)tile_high(type, tile, b);
+	uint32_t c;
+
+	for (c = 0; c < KERN_BLOCK; c++) {
+		if (type == KERN_Q8_0) {
+			ints[c / 2 * 32 + row * 2 + (c & 1)] = v[c];
+			continue;
+		}
+		ints[nibble_byte(row, c)] |= (uint8_t)((v[c] & 15) << nibble_shift(c));
+		if (type_bits(type) > 4)
+			high[high_byte(type, row, c)] |= (uint8_t)(v[c] >> 4 << high_shift(type, c));
+	}
+}
+
+/* Blocks of 32: column c in the low nibble of byte c, column c + 16 in its high one; bit c of a word is the fifth. */
+static void repack_32(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
+{
+	uint8_t v[KERN_BLOCK];
+	const uint8_t *qs = block + (type_min(type) ? 4 : 2), *qh = qs;
 	uint32_t c;
 
 	memcpy(tile + row * 2, block, 2);
-	for (c = 0; c < KERN_BLOCK; c++)
-		tile[32 + c / 2 * 32 + row * 2 + (c & 1)] = block[2 + c];
+	if (type_min(type))
+		memcpy(tile + 32 + row * 2, block + 2, 2);
+	if (type_bits(type) == 5)
+		qs += 4;
+	for (c = 0; c < KERN_BLOCK; c++) {
+		v[c] = type == KERN_Q8_0 ? qs[c] : qs[c % 16] >> (c / 16 * 4) & 15;
+		if (type_bits(type) == 5)
+			v[c] |= (qh[c / 8] >> (c % 8) & 1) << 4;
+	}
+	block_tile(type, tile, row, 0, v);
 }
 
-/* The file keeps column c in the low nibble of byte c, column c + 16 in its high one. */
-static void tile_nibbles(uint8_t *ints, uint32_t row, const uint8_t *qs)
+/*
+ * d, the minima's d, 12 bytes of factors, (Q5_K: 32 bytes whose bit b is the fifth of block b,) 128 bytes of nibbles:
+ * blocks 2i and 2i + 1 are the low and high ones of 32 bytes. Factors: j < 4 six bits in byte j (minima: 4 + j); above,
+ * the low nibble (minima: the high one) of byte 4 + j, and on top of it the upper two bits of byte j - 4 (minima: j).
+ */
+static void repack_k(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
 {
-	uint32_t c;
+	const uint8_t *f = block + 4, *qh = block + 16, *qs = block + (type == KERN_Q5_K ? 48 : 16);
+	uint8_t v[KERN_BLOCK], scale, min;
+	uint32_t j, c;
 
-	for (c = 0; c < KERN_BLOCK; c++)
-		ints[nibble_byte(row, c)] |= (qs[c % 16] >> (c / 16 * 4) & 15) << nibble_shift(c);
+	memcpy(tile + row * 2, block, 2);
+	memcpy(tile + 32 + row * 2, block + 2, 2);
+	for (j = 0; j < 8; j++) {
+		uint8_t *out = (uint8_t *)tile_factors(type, tile, j);
+
+		if (j < 4) {
+			scale = f[j] & 63;
+			min = f[4 + j] & 63;
+		} else {
+			scale = (f[4 + j] & 15) | (uint8_t)(f[j - 4] >> 6 << 4);
+			min = f[4 + j] >> 4 | (uint8_t)(f[j] >> 6 << 4);
+		}
+		out[row] = scale | (uint8_t)(min << 6);
+		out[16 + row % 8] |= (uint8_t)(min >> 2 << (row / 8 * 4));
+		for (c = 0; c < KERN_BLOCK; c++) {
+			v[c] = qs[j / 2 * 32 + c] >> (j % 2 * 4) & 15;
+			if (type == KERN_Q5_K)
+				v[c] |= (qh[c] >> j & 1) << 4;
+		}
+		block_tile(type, tile, row, j, v);
+	}
 }
 
-static void repack_tiles(const struct kern_weight *w, const uint8_t *src, uint32_t r0, uint32_t r1)
+/* 128 bytes of nibbles, 64 of upper bits, 16 factors, d. Each half of the columns has 64 and 32 of them: blocks 0 and
+ * 2 of the half share bytes 0 .. 31 of the nibbles, 1 and 3 the rest, all four the upper bits, two each. */
+static void repack_6k(uint8_t *tile, uint32_t row, const uint8_t *block)
 {
-	size_t row_bytes = kern_row_bytes(w->type, w->cols), size = tile_size(w->type);
-	uint32_t blocks = w->cols / KERN_BLOCK, r, b;
-	size_t block_bytes = blocks ? row_bytes / blocks : 0;
+	const uint8_t *qh = block + 128, *f = block + 192;
+	uint8_t v[KERN_BLOCK];
+	uint32_t j, c;
+
+	memcpy(tile + row * 2, block + 208, 2);
+	for (j = 0; j < 8; j++) {
+		uint8_t *out = (uint8_t *)tile_factors(KERN_Q6_K, tile, j);
+
+		out[row] = f[2 * j];
+		out[16 + row] = f[2 * j + 1];
+		for (c = 0; c < KERN_BLOCK; c++) {
+			v[c] = block[j / 4 * 64 + j % 2 * 32 + c] >> (j % 4 / 2 * 4) & 15;
+			v[c] |= (qh[j / 4 * 32 + c] >> (j % 4 * 2) & 3) << 4;
+		}
+		block_tile(KERN_Q6_K, tile, row, j, v);
+	}
+}
+
+static void repack_tiles(const struct kern_weight *w, const uint8_t *src, const uint32_t *map, uint32_t r0, uint32_t r1)
+{
+	size_t row_bytes = kern_row_bytes(w->type, w->cols), size = tile_size(w->type), block_bytes = size / KERN_TILE_ROWS;
+	uint32_t tiles = w->cols / kern_type_block(w->type), n = tile_blocks(w->type), r, t;
 
 	for (r = r0; r < r1; r += KERN_TILE_ROWS)
-		memset((uint8_t *)weight_tile(w, r, 0), 0, blocks * size);
+		memset((uint8_t *)weight_tile(w, r, 0), 0, tiles * size);
 	for (r = r0; r < r1; r++) {
-		for (b = 0; b < blocks; b++) {
-			const uint8_t *block = src + r * row_bytes + b * block_bytes;
-			uint8_t *tile = (uint8_t *)weight_tile(w, r, b);
-			uint32_t i = r % KERN_TILE_ROWS;
+		for (t = 0; t < tiles; t++) {
+			const uint8_t *block = src + (map ? map[r] : r) * row_bytes + t * block_bytes;
+			uint8_t *tile = (uint8_t *)weight_tile(w, r, t * n);
 
-			if (w->type == KERN_Q8_0) {
-				tile_q8_0(tile, i, block);
-				continue;
-			}
-			memcpy(tile + i * 2, block, 2);
-			if (w->type == KERN_Q4_1)
-				memcpy(tile + 32 + i * 2, block + 2, 2);
-			tile_nibbles(tile + tile_ints(w->type), i, block + (w->type == KERN_Q4_1 ? 4 : 2));
+			if (w->type == KERN_Q6_K)
+				repack_6k(tile, r % KERN_TILE_ROWS, block);
+			else if (type_k(w->type))
+				repack_k(w->type, tile, r % KERN_TILE_ROWS, block);
+			else
+				repack_32(w->type, tile, r % KERN_TILE_ROWS, block);
 		}
 	}
 }
 
-void kern_repack(const struct kern_weight *w, const void *src, uint32_t r0, uint32_t r1)
+void kern_repack(const struct kern_weight *w, const void *src, const uint32_t *map, uint32_t r0, uint32_t r1)
 {
 	size_t row_bytes, stride, r;
 
 	assert(r0 % KERN_TILE_ROWS == 0 && r1 <= w->rows);
 	assert(r1 % KERN_TILE_ROWS == 0 || r1 == w->rows);
 	if (kern_type_quantised(w->type)) {
-		assert(w->cols % KERN_BLOCK == 0);
-		repack_tiles(w, src, r0, r1);
+		assert(w->cols % kern_type_block(w->type) == 0);
+		repack_tiles(w, src, map, r0, r1);
 		return;
 	}
 	row_bytes = kern_row_bytes(w->type, w->cols);
@@ -64,17 +135,17 @@ void kern_repack(const struct kern_weight *w, const void *src, uint32_t r0, uint
 	for (r = r0; r < r1; r++) {
 		uint8_t *dst = (uint8_t *)w->data + r * stride;
 
-		memcpy(dst, (const uint8_t *)src + r * row_bytes, row_bytes);
+		memcpy(dst, (const uint8_t *)src + (map ? map[r] : r) * row_bytes, row_bytes);
 		memset(dst + row_bytes, 0, stride - row_bytes);
 	}
 }
 
 void kern_row_get(const struct kern_weight *w, uint32_t row, float *y)
 {
-	const uint8_t *base = w->data, *tile, *ints;
 	size_t at = row * row_stride(w->cols);
-	uint32_t i = row % KERN_TILE_ROWS, c, b;
-	float d, m, q;
+	const uint8_t *base = w->data, *tile;
+	uint32_t i = row % KERN_TILE_ROWS, c, b, k;
+	float d, m;
 
 	assert(row < w->rows);
 	if (w->type == KERN_F32) {
@@ -91,17 +162,13 @@ void kern_row_get(const struct kern_weight *w, uint32_t row, float *y)
 	}
 	for (b = 0; b < w->cols / KERN_BLOCK; b++, y += KERN_BLOCK) {
 		tile = weight_tile(w, row, b);
-		ints = tile + tile_ints(w->type);
-		d = kern_f16_to_f32(load_u16(tile + i * 2));
-		m = w->type == KERN_Q4_1 ? kern_f16_to_f32(load_u16(tile + 32 + i * 2)) : 0;
+		k = b % tile_blocks(w->type);
+		m = type_min(w->type) ? tile_min(w->type, tile, i, k) : 0;
 		for (c = 0; c < KERN_BLOCK; c++) {
-			if (w->type == KERN_Q8_0)
-				q = (int8_t)ints[c / 2 * 32 + i * 2 + (c & 1)];
-			else
-				q = ints[nibble_byte(i, c)] >> nibble_shift(c) & 15;
-			if (w->type == KERN_Q4_0)
-				q -= 8;
-			y[c] = w->type == KERN_Q4_1 ? d * q + m : d * q; /* d * q is exact */
+			d = tile_scale(w->type, tile, i, k, c / 16 % type_scales(w->type));
+			y[c] = d * (float)tile_int(w->type, tile, i, k, c); /* exact */
+			if (type_min(w->type))
+				y[c] += m;
 		}
 	}
 }

@@ -14,28 +14,43 @@ static const char *const names[] = {
 
 bool kern_type_supported(uint32_t ggml_type)
 {
-	switch (ggml_type) {
-	case KERN_F32:
-	case KERN_F16:
-	case KERN_BF16:
+	return ggml_type == KERN_F32 || ggml_type == KERN_F16 || ggml_type == KERN_BF16 ||
+	       kern_type_quantised((enum kern_type)ggml_type);
+}
+
+bool kern_type_quantised(enum kern_type type)
+{
+	switch ((uint32_t)type) {
 	case KERN_Q4_0:
 	case KERN_Q4_1:
+	case KERN_Q5_0:
+	case KERN_Q5_1:
 	case KERN_Q8_0:
+	case KERN_Q4_K:
+	case KERN_Q5_K:
+	case KERN_Q6_K:
+	case KERN_IQ4_NL:
 		return true;
 	}
 	return false;
 }
 
-bool kern_type_quantised(enum kern_type type)
-{
-	return type == KERN_Q4_0 || type == KERN_Q4_1 || type == KERN_Q8_0;
-}
-
 uint32_t kern_type_levels(enum kern_type type)
 {
-	if (!kern_type_quantised(type))
-		return 0;
-	return type == KERN_Q8_0 ? 4095 : 32767;
+	switch ((uint32_t)type) {
+	case KERN_Q8_0:
+	case KERN_IQ4_NL:
+		return 4095;
+	case KERN_Q5_1:
+	case KERN_Q5_K:
+		return 16383;
+	}
+	return kern_type_quantised(type) ? 32767 : 0;
+}
+
+uint32_t kern_type_block(enum kern_type type)
+{
+	return type_k(type) ? 256 : kern_type_quantised(type) ? KERN_BLOCK : 1;
 }
 
 const char *kern_type_name(uint32_t ggml_type)
@@ -47,22 +62,11 @@ const char *kern_type_name(uint32_t ggml_type)
 
 size_t kern_row_bytes(enum kern_type type, uint32_t cols)
 {
-	size_t n = cols;
-
-	switch (type) {
-	case KERN_F32:
-		return n * 4;
-	case KERN_F16:
-	case KERN_BF16:
-		return n * 2;
-	case KERN_Q8_0:
-		return cols % KERN_BLOCK ? 0 : n / KERN_BLOCK * 34;
-	case KERN_Q4_0:
-		return cols % KERN_BLOCK ? 0 : n / KERN_BLOCK * 18;
-	case KERN_Q4_1:
-		return cols % KERN_BLOCK ? 0 : n / KERN_BLOCK * 20;
-	}
-	return 0;
+	if (cols % kern_type_block(type))
+		return 0;
+	if (!kern_type_quantised(type))
+		return (size_t)cols * (type == KERN_F32 ? 4 : 2);
+	return cols / kern_type_block(type) * (tile_size(type) / KERN_TILE_ROWS);
 }
 
 size_t kern_weight_bytes(enum kern_type type, uint32_t rows, uint32_t cols)
@@ -70,6 +74,6 @@ size_t kern_weight_bytes(enum kern_type type, uint32_t rows, uint32_t cols)
 	size_t tiles = ((size_t)rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
 
 	if (kern_type_quantised(type))
-		return tiles * (cols / KERN_BLOCK) * tile_size(type);
+		return tiles * (cols / kern_type_block(type)) * tile_size(type);
 	return rows * row_stride(cols) * (type == KERN_F32 ? 4 : 2);
 }

@@ -101,6 +101,10 @@ void avx2_product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r
 			    uint32_t n, float *y, size_t ldy);
 void avx2_vnni_product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
 				 uint32_t n, float *y, size_t ldy);
+void avx2_product_k(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
+		    float *y, size_t ldy);
+void avx2_vnni_product_k(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
+			 float *y, size_t ldy);
 void avx2_product_float(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
 			uint32_t n, float *y, size_t ldy);
 void avx2_append(const struct kern_append *a, uint32_t i0, uint32_t i1);

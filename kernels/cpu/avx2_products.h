@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * Products with quantised weights; a body that is compiled for AVX2 and again for AVX-VNNI, each with its own mac()
- * and GROUP. A block of 32 columns is 16 pairs; vpmaddwd multiplies a pair of eight rows with a token's pair, in
+ * Products with quantised weights; a body that is compiled for AVX2 and again for AVX-VNNI, for the types that
+ * TYPES(X) lists. A block of 32 columns is 16 pairs; vpmaddwd multiplies a pair of eight rows with a token's pair, in
  * int32, exactly, so its order is free; only the chain over the blocks has one.
  *
  * Few tokens (decode): weights are widened in registers and meet all tokens at once; memory is the limit. Many:
@@ -9,6 +9,27 @@
  * through it.
  */
 #include "avx2.h"
+
+#ifdef __AVXVNNI__
+/* Two a cycle, five cycles each: ten chains or more fill the units. */
+#define GROUP 6
+
+INLINE __m256i mac(__m256i acc, __m256i w, __m256i v)
+{
+	return _mm256_dpwssd_avx_epi32(acc, w, v);
+}
+#else
+/* Eight chains of one cycle fill the units; more would spill. */
+#define GROUP 4
+
+INLINE __m256i mac(__m256i acc, __m256i w, __m256i v)
+{
+	acc = _mm256_add_epi32(acc, _mm256_madd_epi16(w, v));
+	/* Integer sums may be reordered, and gcc makes a tree of a whole block's products, in memory. */
+	__asm__("" : "+x"(acc));
+	return acc;
+}
+#endif
 
 #define FEW 4 /* tokens that the direct way takes */
 #define PANEL_BLOCKS 32 /* 32 KiB of widened weights */
@@ -19,7 +40,7 @@
 /* A run of blocks of one tile, as the inner loops see it. */
 struct part {
 	enum kern_type type;
-	const uint8_t *tile; /* of the first block */
+	const uint8_t *tile; /* that begins with the first block */
 	const int16_t *q; /* first token's first block; token t at t * ld */
 	const float *d, *s; /* the same; token t at t * ld / 32 */
 	size_t ld;
@@ -32,7 +53,7 @@ struct part {
 
 struct panel {
 	_Alignas(64) int16_t w[PANEL_BLOCKS][16][32]; /* [block][pair][row][2] */
-	_Alignas(64) float d[PANEL_BLOCKS][16], m[PANEL_BLOCKS][16];
+	_Alignas(64) float d[PANEL_BLOCKS][2][16], m[PANEL_BLOCKS][16]; /* [1] of the second scale */
 };
 
 INLINE void acc_load(const struct part *p, uint32_t t, __m256 acc[2])
@@ -72,75 +93,181 @@ INLINE __m256i pair(const int16_t *q)
 	return _mm256_set1_epi32(v);
 }
 
+INLINE __m256i bytes8(const uint8_t *p)
+{
+	return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p));
+}
+
+/* Scale @h of a tile's block @b, rows 0-7 and 8-15. */
+INLINE void scales(enum kern_type type, const uint8_t *tile, uint32_t b, int h, __m256 d[2])
+{
+	const uint8_t *f = tile_factors(type, tile, b) + (type == KERN_Q6_K ? h * 16 : 0);
+	__m256i v;
+	int i;
+
+#pragma GCC unroll 2
+	for (i = 0; i < 2; i++) {
+		d[i] = load_f16(tile + 16 * i);
+		if (!type_k(type))
+			continue;
+		if (type == KERN_Q6_K)
+			v = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(f + 8 * i)));
+		else
+			v = _mm256_and_si256(bytes8(f + 8 * i), _mm256_set1_epi32(63));
+		d[i] = _mm256_mul_ps(d[i], _mm256_cvtepi32_ps(v));
+	}
+}
+
+INLINE void minima(enum kern_type type, const uint8_t *tile, uint32_t b, __m256 m[2])
+{
+	const uint8_t *f = tile_factors(type, tile, b);
+	__m256i v, h;
+	int i;
+
+#pragma GCC unroll 2
+	for (i = 0; i < 2; i++) {
+		m[i] = load_f16(tile + 32 + 16 * i);
+		if (!type_k(type))
+			continue;
+		h = bytes8(f + 16);
+		h = _mm256_and_si256(i ? _mm256_srli_epi32(h, 2) : _mm256_slli_epi32(h, 2), _mm256_set1_epi32(0x3c));
+		v = _mm256_or_si256(_mm256_srli_epi32(bytes8(f + 8 * i), 6), h);
+		m[i] = _mm256_xor_ps(_mm256_mul_ps(m[i], _mm256_cvtepi32_ps(v)), _mm256_set1_ps(-0.0f));
+	}
+}
+
+/* Bytes to what IQ4_NL means by them. */
+INLINE __m256i nl_values(__m256i v)
+{
+	const __m256i table = _mm256_setr_epi8(IQ4_NL_VALUES, IQ4_NL_VALUES);
+
+	return _mm256_shuffle_epi8(table, v);
+}
+
+/* Shift right, or left where @n is negative. */
+INLINE __m256i shifted(__m256i v, int n)
+{
+	return n < 0 ? _mm256_slli_epi16(v, -n) : _mm256_srli_epi16(v, n);
+}
+
 /* Pairs of rows 0-7 and 8-15 of column pair @j, widened. */
-INLINE void widen(enum kern_type type, const uint8_t *ints, int j, __m256i w[2])
+INLINE void widen(enum kern_type type, const uint8_t *ints, const uint8_t *high, int j, __m256i w[2])
 {
 	const __m256i low = _mm256_set1_epi16(15);
 	const uint8_t *at = ints + j / 4 * 64;
+	int i, two = type_bits(type) == 6, up;
 
 	if (type == KERN_Q8_0) {
 		w[0] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(ints + j * 32)));
 		w[1] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(ints + j * 32 + 16)));
 		return;
 	}
-	w[0] = _mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256((const void *)at), j % 4 * 4), low);
-	w[1] = _mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256((const void *)(at + 32)), j % 4 * 4), low);
+#pragma GCC unroll 2
+	for (i = 0; i < 2; i++) {
+		w[i] = _mm256_loadu_si256((const void *)(at + 32 * i));
+		w[i] = _mm256_and_si256(_mm256_srli_epi16(w[i], j % 4 * 4), low);
+		if (type == KERN_IQ4_NL)
+			w[i] = _mm256_srai_epi16(_mm256_slli_epi16(nl_values(w[i]), 8), 8);
+		if (type_bits(type) == 4)
+			continue;
+		up = (two ? j / 4 % 2 * 2 : j / 4) + (j % 4 == 3 ? -4 : j % 4 * 4);
+		w[i] = _mm256_or_si256(w[i], _mm256_and_si256(shifted(_mm256_loadu_si256((const void *)(
+				high + (two ? j / 8 * 64 : 0) + 32 * i)), up), _mm256_set1_epi16(two ? 0x30 : 0x10)));
+	}
 }
 
-/* -8 * (sum of a block's 32 q): what Q4_0's nibbles are too large by. */
-static int32_t offset_of(const int16_t *q)
+/* The sum of 16 q. */
+static int32_t sum_of(const int16_t *q)
 {
-	const __m256i by = _mm256_set1_epi16(-8);
-	__m256i v = _mm256_madd_epi16(_mm256_loadu_si256((const void *)q), by);
-	__m128i m;
+	__m256i v = _mm256_madd_epi16(_mm256_loadu_si256((const void *)q), _mm256_set1_epi16(1));
+	__m128i m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
 
-	v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_loadu_si256((const void *)(q + 16)), by));
-	m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
 	m = _mm_add_epi32(m, _mm_shuffle_epi32(m, 0x4e));
 	return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
 
 /*
- * One token's block of nibbles. Only the lowest and the highest nibble of a word are brought down; the two between
- * stay where they are, 16 and 256 times too large in sums of their own.
+ * One token's groups [g0, g1) of a block, for eight rows. Only the lowest and the highest nibble of a word are brought
+ * down; the two between stay where they are, 16 and 256 times too large in sums of their own, which docs/numerics.md's
+ * bounds keep below 2^31: 8 columns * 256 * 31 * 32767, 4 columns * 256 * 63 * 32767.
  */
-INLINE __m256i nibbles_once(const uint8_t *half, const int16_t *q, int32_t start)
+INLINE __m256i nibbles_once(enum kern_type type, const uint8_t *ints, const uint8_t *high, const int16_t *q, int32_t start,
+			    const int g0, const int g1)
 {
-	__m256i sum = _mm256_set1_epi32(start), sum16 = _mm256_setzero_si256(), sum256 = sum16, w;
-	int j;
+	__m256i sum = _mm256_set1_epi32(start), sum16 = _mm256_setzero_si256(), sum256 = sum16, w, t;
+	int g, two = type_bits(type) == 6, m = two ? 3 : 1;
 
 #pragma GCC unroll 4
-	for (j = 0; j < 4; j++, half += 64, q += 8) {
-		w = _mm256_loadu_si256((const void *)half);
-		sum = mac(sum, _mm256_and_si256(w, _mm256_set1_epi16(0x000f)), pair(q));
-		sum16 = mac(sum16, _mm256_and_si256(w, _mm256_set1_epi16(0x00f0)), pair(q + 2));
-		sum256 = mac(sum256, _mm256_and_si256(w, _mm256_set1_epi16(0x0f00)), pair(q + 4));
-		sum = mac(sum, _mm256_srli_epi16(w, 12), pair(q + 6));
+	for (g = g0; g < g1; g++) {
+		__m256i a, b, c, d;
+
+		w = _mm256_loadu_si256((const void *)(ints + g * 64));
+		a = _mm256_and_si256(w, _mm256_set1_epi16(0x000f));
+		b = _mm256_and_si256(w, _mm256_set1_epi16(0x00f0));
+		c = _mm256_and_si256(w, _mm256_set1_epi16(0x0f00));
+		d = _mm256_srli_epi16(w, 12);
+		if (type_bits(type) > 4) {
+			t = _mm256_loadu_si256((const void *)(high + (two ? g / 2 * 64 : 0)));
+			t = _mm256_srli_epi16(t, two ? g % 2 * 2 : g);
+			a = _mm256_or_si256(a, _mm256_and_si256(t, _mm256_set1_epi16((int16_t)(m << 4))));
+			b = _mm256_or_si256(b, _mm256_and_si256(t, _mm256_set1_epi16((int16_t)(m << 8))));
+			c = _mm256_or_si256(c, _mm256_and_si256(t, _mm256_set1_epi16((int16_t)(m << 12))));
+			d = _mm256_or_si256(d, _mm256_slli_epi16(_mm256_and_si256(t, _mm256_set1_epi16((int16_t)m)), 4));
+		}
+		sum = mac(sum, a, pair(q + g * 8));
+		sum16 = mac(sum16, b, pair(q + g * 8 + 2));
+		sum256 = mac(sum256, c, pair(q + g * 8 + 4));
+		sum = mac(sum, d, pair(q + g * 8 + 6));
 	}
 	sum = _mm256_add_epi32(sum, _mm256_srai_epi32(sum16, 4));
 	return _mm256_add_epi32(sum, _mm256_srai_epi32(sum256, 8));
 }
 
-/* The integer sums of one block of @n tokens, a constant. */
-INLINE void block_sums(enum kern_type type, const uint32_t n, const uint8_t *ints, const int16_t *q, size_t ld,
-		       const int32_t *off, __m256i sum[][2])
+/* The same for IQ4_NL: values of the lower bytes stay in the upper ones, 16 columns * 256 * 127 * 4095 < 2^31. */
+INLINE __m256i nl_once(const uint8_t *ints, const int16_t *q)
 {
+	__m256i sum = _mm256_setzero_si256(), sum256 = sum, w, a, b;
+	const __m256i low = _mm256_set1_epi8(15);
+	int g;
+
+#pragma GCC unroll 4
+	for (g = 0; g < 4; g++, q += 8) {
+		w = _mm256_loadu_si256((const void *)(ints + g * 64));
+		a = nl_values(_mm256_and_si256(w, low));
+		b = nl_values(_mm256_and_si256(_mm256_srli_epi16(w, 4), low));
+		sum256 = mac(sum256, _mm256_slli_epi16(a, 8), pair(q));
+		sum256 = mac(sum256, _mm256_slli_epi16(b, 8), pair(q + 2));
+		sum = mac(sum, _mm256_srai_epi16(a, 8), pair(q + 4));
+		sum = mac(sum, _mm256_srai_epi16(b, 8), pair(q + 6));
+	}
+	return _mm256_add_epi32(sum, _mm256_srai_epi32(sum256, 8));
+}
+
+/* The integer sums of one block, or of half @h where it has two scales, of @n tokens, a constant. @off: token t's
+ * at t * 2 * DIRECT_BLOCKS. */
+INLINE void block_sums(enum kern_type type, const uint32_t n, const uint8_t *ints, const uint8_t *high, const int16_t *q,
+		       size_t ld, const int32_t *off, const int h, __m256i sum[][2])
+{
+	const int parts = type_scales(type), g0 = h * 2, g1 = parts == 2 ? g0 + 2 : 4;
 	__m256i w[2], v;
 	uint32_t t;
-	int j;
+	int j, i;
 
 	if (n == 1 && type != KERN_Q8_0) {
-		sum[0][0] = nibbles_once(ints, q, type == KERN_Q4_0 ? *off : 0);
-		sum[0][1] = nibbles_once(ints + 32, q, type == KERN_Q4_0 ? *off : 0);
+#pragma GCC unroll 2
+		for (i = 0; i < 2; i++)
+			sum[0][i] = type == KERN_IQ4_NL ?
+				nl_once(ints + 32 * i, q) :
+				nibbles_once(type, ints + 32 * i, high + 32 * i, q, type_offset(type) ? off[h] : 0, g0, g1);
 		return;
 	}
 #pragma GCC unroll 4
 	for (t = 0; t < n; t++)
-		sum[t][0] = sum[t][1] = type == KERN_Q4_0 ? _mm256_set1_epi32(off[t * DIRECT_BLOCKS]) :
+		sum[t][0] = sum[t][1] = type_offset(type) ? _mm256_set1_epi32(off[t * 2 * DIRECT_BLOCKS + h]) :
 							    _mm256_setzero_si256();
 #pragma GCC unroll 16
-	for (j = 0; j < 16; j++) {
-		widen(type, ints, j, w);
+	for (j = g0 * 4; j < g1 * 4; j++) {
+		widen(type, ints, high, j, w);
 #pragma GCC unroll 4
 		for (t = 0; t < n; t++) {
 			v = pair(q + t * ld + 2 * j);
@@ -150,38 +277,66 @@ INLINE void block_sums(enum kern_type type, const uint32_t n, const uint8_t *int
 	}
 }
 
-/* @n tokens, a constant, straight from the tile. @off: Q4_0's offsets, token t at t * DIRECT_BLOCKS. */
+/* acc = fma(sum, d * dx, acc) for both halves of the rows. */
+INLINE void chain(__m256 acc[2], const __m256i sum[2], const __m256 d[2], __m256 dx)
+{
+	acc[0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[0]), _mm256_mul_ps(d[0], dx), acc[0]);
+	acc[1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[1]), _mm256_mul_ps(d[1], dx), acc[1]);
+}
+
+INLINE void prefetch(enum kern_type type, const uint8_t *tile, uint32_t k)
+{
+	size_t size = tile_size(type) / tile_blocks(type), j;
+
+	for (j = 0; j < size; j += 64)
+		_mm_prefetch((const char *)tile + k * size + PREFETCH + j, _MM_HINT_T0);
+}
+
+/* One block of @n tokens, a constant, straight from the tile. */
+INLINE void direct_block(const struct part *p, enum kern_type type, const uint32_t n, const int32_t *off,
+			 const uint8_t *tile, uint32_t k, uint32_t b, __m256 acc[][2])
+{
+	const uint8_t *ints = tile_block(type, tile, k), *high = tile_high(type, tile, k);
+	__m256i sum[FEW][2];
+	__m256 d[2];
+	uint32_t t;
+	int h;
+
+	prefetch(type, tile, k);
+#pragma GCC unroll 2
+	for (h = 0; h < type_scales(type); h++) {
+		block_sums(type, n, ints, high, p->q + b * KERN_BLOCK, p->ld, off + 2 * b, h, sum);
+		scales(type, tile, k, h, d);
+#pragma GCC unroll 4
+		for (t = 0; t < n; t++)
+			chain(acc[t], sum[t], d, _mm256_broadcast_ss(p->d + t * (p->ld / KERN_BLOCK) + b));
+	}
+	if (!type_min(type))
+		return;
+	minima(type, tile, k, d);
+#pragma GCC unroll 4
+	for (t = 0; t < n; t++) {
+		__m256 s = _mm256_broadcast_ss(p->s + t * (p->ld / KERN_BLOCK) + b);
+
+		acc[t][0] = _mm256_fmadd_ps(d[0], s, acc[t][0]);
+		acc[t][1] = _mm256_fmadd_ps(d[1], s, acc[t][1]);
+	}
+}
+
+/* @n tokens, a constant, straight from the tile. @off: what integers are too large by, two a block. */
 INLINE void direct(const struct part *p, enum kern_type type, const uint32_t n, const int32_t *off)
 {
 	const uint8_t *tile = p->tile;
 	__m256 acc[FEW][2];
-	uint32_t b, t;
-	int j;
+	uint32_t b, k, t;
 
 #pragma GCC unroll 4
 	for (t = 0; t < n; t++)
 		acc_load(p, t, acc[t]);
-	for (b = 0; b < p->blocks; b++, tile += tile_size(type)) {
-		__m256i sum[FEW][2];
-
-		for (j = 0; j < (int)tile_size(type); j += 64)
-			_mm_prefetch((const char *)tile + PREFETCH + j, _MM_HINT_T0);
-		block_sums(type, n, tile + tile_ints(type), p->q + b * KERN_BLOCK, p->ld, off + b, sum);
-#pragma GCC unroll 4
-		for (t = 0; t < n; t++) {
-			__m256 v = _mm256_broadcast_ss(p->d + t * (p->ld / KERN_BLOCK) + b);
-
-			acc[t][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][0]), _mm256_mul_ps(load_f16(tile), v),
-						    acc[t][0]);
-			acc[t][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][1]), _mm256_mul_ps(load_f16(tile + 16), v),
-						    acc[t][1]);
-			if (type == KERN_Q4_1) {
-				v = _mm256_broadcast_ss(p->s + t * (p->ld / KERN_BLOCK) + b);
-				acc[t][0] = _mm256_fmadd_ps(load_f16(tile + 32), v, acc[t][0]);
-				acc[t][1] = _mm256_fmadd_ps(load_f16(tile + 48), v, acc[t][1]);
-			}
-		}
-	}
+	for (b = 0; b < p->blocks; tile += tile_size(type))
+#pragma GCC unroll 1
+		for (k = 0; k < tile_blocks(type); k++, b++)
+			direct_block(p, type, n, off, tile, k, b, acc);
 #pragma GCC unroll 4
 	for (t = 0; t < n; t++)
 		acc_store(p, t, acc[t]);
@@ -206,54 +361,64 @@ INLINE void direct_type(const struct part *p, enum kern_type type, uint32_t n, c
 
 static void direct_any(const struct part *p, uint32_t n, const int32_t *off)
 {
-	switch (p->type) {
-	case KERN_Q8_0:
-		direct_type(p, KERN_Q8_0, n, off);
+#define DIRECT(type)                           \
+	case type:                             \
+		direct_type(p, type, n, off); \
 		break;
-	case KERN_Q4_0:
-		direct_type(p, KERN_Q4_0, n, off);
-		break;
-	default:
-		direct_type(p, KERN_Q4_1, n, off);
+	switch ((uint32_t)p->type) {
+		TYPES(DIRECT)
+	}
+}
+
+INLINE void fill_block(struct panel *pl, enum kern_type type, const uint8_t *tile, uint32_t k, uint32_t b)
+{
+	const __m256i offset = _mm256_set1_epi16((int16_t)type_offset(type));
+	const uint8_t *ints = tile_block(type, tile, k), *high = tile_high(type, tile, k);
+	__m256i w[2];
+	__m256 d[2];
+	int j, h;
+
+	prefetch(type, tile, k);
+#pragma GCC unroll 2
+	for (h = 0; h < type_scales(type); h++) {
+		scales(type, tile, k, h, d);
+		_mm256_store_ps(pl->d[b][h], d[0]);
+		_mm256_store_ps(pl->d[b][h] + 8, d[1]);
+	}
+	if (type_min(type)) {
+		minima(type, tile, k, d);
+		_mm256_store_ps(pl->m[b], d[0]);
+		_mm256_store_ps(pl->m[b] + 8, d[1]);
+	}
+#pragma GCC unroll 16
+	for (j = 0; j < 16; j++) {
+		widen(type, ints, high, j, w);
+		if (type_offset(type)) {
+			w[0] = _mm256_sub_epi16(w[0], offset);
+			w[1] = _mm256_sub_epi16(w[1], offset);
+		}
+		_mm256_store_si256((void *)pl->w[b][j], w[0]);
+		_mm256_store_si256((void *)(pl->w[b][j] + 16), w[1]);
 	}
 }
 
 INLINE void fill(struct panel *pl, const struct part *p, enum kern_type type)
 {
-	const __m256i eight = _mm256_set1_epi16(8);
 	const uint8_t *tile = p->tile;
-	__m256i w[2];
-	uint32_t b;
-	int j;
+	uint32_t b, k;
 
-	for (b = 0; b < p->blocks; b++, tile += tile_size(type)) {
-		for (j = 0; j < (int)tile_size(type); j += 64)
-			_mm_prefetch((const char *)tile + PREFETCH + j, _MM_HINT_T0);
-		_mm256_store_ps(pl->d[b], load_f16(tile));
-		_mm256_store_ps(pl->d[b] + 8, load_f16(tile + 16));
-		if (type == KERN_Q4_1) {
-			_mm256_store_ps(pl->m[b], load_f16(tile + 32));
-			_mm256_store_ps(pl->m[b] + 8, load_f16(tile + 48));
-		}
-#pragma GCC unroll 16
-		for (j = 0; j < 16; j++) {
-			widen(type, tile + tile_ints(type), j, w);
-			if (type == KERN_Q4_0) {
-				w[0] = _mm256_sub_epi16(w[0], eight);
-				w[1] = _mm256_sub_epi16(w[1], eight);
-			}
-			_mm256_store_si256((void *)pl->w[b][j], w[0]);
-			_mm256_store_si256((void *)(pl->w[b][j] + 16), w[1]);
-		}
-	}
+	for (b = 0; b < p->blocks; tile += tile_size(type))
+#pragma GCC unroll 1
+		for (k = 0; k < tile_blocks(type); k++, b++)
+			fill_block(pl, type, tile, k, b);
 }
 
 /* @n tokens, a constant, from token @t0 on. */
-INLINE void through(const struct panel *pl, const struct part *p, const uint32_t n, uint32_t t0, bool min)
+INLINE void through(const struct panel *pl, const struct part *p, const uint32_t n, uint32_t t0, const int parts, bool min)
 {
 	__m256 acc[GROUP][2];
 	uint32_t b, t;
-	int j;
+	int j, h;
 
 #pragma GCC unroll 8
 	for (t = 0; t < n; t++)
@@ -264,35 +429,39 @@ INLINE void through(const struct panel *pl, const struct part *p, const uint32_t
 		const float *s = p->s + t0 * (p->ld / KERN_BLOCK) + b;
 		__m256i sum[GROUP][2];
 
+#pragma GCC unroll 2
+		for (h = 0; h < parts; h++) {
+			const int j0 = h * 8, j1 = parts == 2 ? j0 + 8 : 16;
+			const __m256 dw[2] = { _mm256_load_ps(pl->d[b][h]), _mm256_load_ps(pl->d[b][h] + 8) };
+
 #pragma GCC unroll 8
-		for (t = 0; t < n; t++)
-			sum[t][0] = sum[t][1] = _mm256_setzero_si256();
+			for (t = 0; t < n; t++)
+				sum[t][0] = sum[t][1] = _mm256_setzero_si256();
 #pragma GCC unroll 16
-		for (j = 0; j < 16; j++) {
-			__m256i w0 = _mm256_load_si256((const void *)pl->w[b][j]);
-			__m256i w1 = _mm256_load_si256((const void *)(pl->w[b][j] + 16));
+			for (j = j0; j < j1; j++) {
+				__m256i w0 = _mm256_load_si256((const void *)pl->w[b][j]);
+				__m256i w1 = _mm256_load_si256((const void *)(pl->w[b][j] + 16));
 
 #pragma GCC unroll 8
-			for (t = 0; t < n; t++) {
-				__m256i v = pair(q + t * p->ld + 2 * j);
+				for (t = 0; t < n; t++) {
+					__m256i v = pair(q + t * p->ld + 2 * j);
 
-				sum[t][0] = mac(sum[t][0], w0, v);
-				sum[t][1] = mac(sum[t][1], w1, v);
+					sum[t][0] = mac(sum[t][0], w0, v);
+					sum[t][1] = mac(sum[t][1], w1, v);
+				}
 			}
+#pragma GCC unroll 8
+			for (t = 0; t < n; t++)
+				chain(acc[t], sum[t], dw, _mm256_broadcast_ss(d + t * (p->ld / KERN_BLOCK)));
 		}
+		if (!min)
+			continue;
 #pragma GCC unroll 8
 		for (t = 0; t < n; t++) {
-			__m256 v = _mm256_broadcast_ss(d + t * (p->ld / KERN_BLOCK));
+			__m256 v = _mm256_broadcast_ss(s + t * (p->ld / KERN_BLOCK));
 
-			acc[t][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][0]),
-						    _mm256_mul_ps(_mm256_load_ps(pl->d[b]), v), acc[t][0]);
-			acc[t][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t][1]),
-						    _mm256_mul_ps(_mm256_load_ps(pl->d[b] + 8), v), acc[t][1]);
-			if (min) {
-				v = _mm256_broadcast_ss(s + t * (p->ld / KERN_BLOCK));
-				acc[t][0] = _mm256_fmadd_ps(_mm256_load_ps(pl->m[b]), v, acc[t][0]);
-				acc[t][1] = _mm256_fmadd_ps(_mm256_load_ps(pl->m[b] + 8), v, acc[t][1]);
-			}
+			acc[t][0] = _mm256_fmadd_ps(_mm256_load_ps(pl->m[b]), v, acc[t][0]);
+			acc[t][1] = _mm256_fmadd_ps(_mm256_load_ps(pl->m[b] + 8), v, acc[t][1]);
 		}
 	}
 #pragma GCC unroll 8
@@ -300,28 +469,28 @@ INLINE void through(const struct panel *pl, const struct part *p, const uint32_t
 		acc_store(p, t0 + t, acc[t]);
 }
 
-INLINE void through_all(const struct panel *pl, const struct part *p, uint32_t n, bool min)
+INLINE void through_all(const struct panel *pl, const struct part *p, uint32_t n, const int parts, bool min)
 {
 	uint32_t t;
 
 	for (t = 0; t + GROUP <= n; t += GROUP)
-		through(pl, p, GROUP, t, min);
+		through(pl, p, GROUP, t, parts, min);
 	switch (n - t) {
 	case 1:
-		through(pl, p, 1, t, min);
+		through(pl, p, 1, t, parts, min);
 		break;
 	case 2:
-		through(pl, p, 2, t, min);
+		through(pl, p, 2, t, parts, min);
 		break;
 	case 3:
-		through(pl, p, 3, t, min);
+		through(pl, p, 3, t, parts, min);
 		break;
 #if GROUP > 4
 	case 4:
-		through(pl, p, 4, t, min);
+		through(pl, p, 4, t, parts, min);
 		break;
 	case 5:
-		through(pl, p, 5, t, min);
+		through(pl, p, 5, t, parts, min);
 		break;
 #endif
 	}
@@ -329,20 +498,19 @@ INLINE void through_all(const struct panel *pl, const struct part *p, uint32_t n
 
 static void panel_any(struct panel *pl, const struct part *p, uint32_t n)
 {
-	switch (p->type) {
-	case KERN_Q8_0:
-		fill(pl, p, KERN_Q8_0);
+#define FILL(type)                   \
+	case type:                   \
+		fill(pl, p, type); \
 		break;
-	case KERN_Q4_0:
-		fill(pl, p, KERN_Q4_0);
-		break;
-	default:
-		fill(pl, p, KERN_Q4_1);
+	switch ((uint32_t)p->type) {
+		TYPES(FILL)
 	}
-	if (p->type == KERN_Q4_1)
-		through_all(pl, p, n, true);
+	if (type_scales(p->type) == 2)
+		through_all(pl, p, n, 2, false);
+	else if (type_min(p->type))
+		through_all(pl, p, n, 1, true);
 	else
-		through_all(pl, p, n, false);
+		through_all(pl, p, n, 1, false);
 }
 
 /* The part of row @row's tile that begins at block @b0, for tokens from @t0 on. */
@@ -364,17 +532,30 @@ static struct part part_of(const struct kern_weight *w, uint32_t row, uint32_t r
 	};
 }
 
+static void offsets(const struct kern_weight *w, const int16_t *q, uint32_t blocks, int32_t *off)
+{
+	int32_t by = -type_offset(w->type), lo, hi;
+	bool two = type_scales(w->type) == 2;
+	uint32_t b;
+
+	for (b = 0; b < blocks; b++, q += KERN_BLOCK) {
+		lo = by * sum_of(q);
+		hi = by * sum_of(q + 16);
+		off[2 * b] = two ? lo : lo + hi;
+		off[2 * b + 1] = hi;
+	}
+}
+
 static void few(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
 		float *y, size_t ldy)
 {
-	uint32_t blocks = w->cols / KERN_BLOCK, b0, m, b, t, row;
-	int32_t off[FEW * DIRECT_BLOCKS];
+	uint32_t blocks = w->cols / KERN_BLOCK, b0, m, t, row;
+	int32_t off[FEW * 2 * DIRECT_BLOCKS];
 
 	for (b0 = 0; b0 < blocks; b0 += m) {
 		m = blocks - b0 < DIRECT_BLOCKS ? blocks - b0 : DIRECT_BLOCKS;
-		for (t = 0; t < n && w->type == KERN_Q4_0; t++)
-			for (b = 0; b < m; b++)
-				off[t * DIRECT_BLOCKS + b] = offset_of(x->q + (size_t)t * x->ld + (b0 + b) * KERN_BLOCK);
+		for (t = 0; t < n && type_offset(w->type); t++)
+			offsets(w, x->q + (size_t)t * x->ld + b0 * KERN_BLOCK, m, off + t * 2 * DIRECT_BLOCKS);
 		for (row = r0; row < r1; row += KERN_TILE_ROWS) {
 			struct part p = part_of(w, row, r1, b0, m, x, 0, y, ldy);
 
@@ -406,8 +587,8 @@ static void many(const struct kern_weight *w, uint32_t r0, uint32_t r1, const st
 	}
 }
 
-static void product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
-			      uint32_t n, float *y, size_t ldy)
+static void product_any(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
+			float *y, size_t ldy)
 {
 	if (n <= FEW)
 		few(w, r0, r1, x, n, y, ldy);

@@ -64,7 +64,9 @@ static void avx2_product(const struct kern_weight *w, uint32_t r0, uint32_t r1, 
 {
 	assert(r0 % KERN_TILE_ROWS == 0 && r1 <= w->rows && x->cols == w->cols);
 	assert(r1 % KERN_TILE_ROWS == 0 || r1 == w->rows);
-	if (kern_type_quantised(w->type))
+	if (type_k(w->type))
+		avx2_product_k(w, r0, r1, x, n, y, ldy);
+	else if (kern_type_quantised(w->type))
 		avx2_product_quantised(w, r0, r1, x, n, y, ldy);
 	else
 		avx2_product_float(w, r0, r1, x, n, y, ldy);
@@ -75,7 +77,9 @@ static void avx2_vnni_product(const struct kern_weight *w, uint32_t r0, uint32_t
 {
 	assert(r0 % KERN_TILE_ROWS == 0 && r1 <= w->rows && x->cols == w->cols);
 	assert(r1 % KERN_TILE_ROWS == 0 || r1 == w->rows);
-	if (kern_type_quantised(w->type))
+	if (type_k(w->type))
+		avx2_vnni_product_k(w, r0, r1, x, n, y, ldy);
+	else if (kern_type_quantised(w->type))
 		avx2_vnni_product_quantised(w, r0, r1, x, n, y, ldy);
 	else
 		avx2_product_float(w, r0, r1, x, n, y, ldy);

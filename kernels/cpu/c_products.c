@@ -2,6 +2,7 @@
 /* Quantising activations, and products with every type of weights. */
 #include <assert.h>
 
+#include "../unpack.h"
 #include "c.h"
 #include "impl.h"
 
@@ -47,28 +48,13 @@ void c_quantise(const struct kern_act *a, const float *x, uint32_t n)
 	}
 }
 
-/* The integers of rows [0, rows) of a tile. */
-static void tile_weights(enum kern_type type, const uint8_t *ints, uint32_t rows, int32_t w[][KERN_BLOCK])
-{
-	uint32_t r, c;
-
-	for (r = 0; r < rows; r++) {
-		for (c = 0; c < KERN_BLOCK; c++) {
-			if (type == KERN_Q8_0)
-				w[r][c] = (int8_t)ints[c / 2 * 32 + r * 2 + (c & 1)];
-			else
-				w[r][c] = (ints[nibble_byte(r, c)] >> nibble_shift(c) & 15) -
-					  (type == KERN_Q4_0 ? 8 : 0);
-		}
-	}
-}
-
 /* One tile of rows for n tokens; y at the tile's first row is the chain over the blocks. */
 static void product_tile(const struct kern_weight *w, uint32_t row, uint32_t rows, const struct kern_act *x,
 			 uint32_t n, float *y, size_t ldy)
 {
+	uint32_t scales = (uint32_t)type_scales(w->type), part = KERN_BLOCK / scales, b, k, r, i, h;
 	int32_t ints[KERN_TILE_ROWS][KERN_BLOCK], sum;
-	uint32_t b, r, i;
+	float dw[KERN_TILE_ROWS][2], mw[KERN_TILE_ROWS];
 	size_t t;
 
 	for (t = 0; t < n; t++)
@@ -76,20 +62,28 @@ static void product_tile(const struct kern_weight *w, uint32_t row, uint32_t row
 	for (b = 0; b < w->cols / KERN_BLOCK; b++) {
 		const uint8_t *tile = weight_tile(w, row, b);
 
-		tile_weights(w->type, tile + tile_ints(w->type), rows, ints);
+		k = b % tile_blocks(w->type);
+		for (r = 0; r < rows; r++) {
+			for (i = 0; i < KERN_BLOCK; i++)
+				ints[r][i] = tile_int(w->type, tile, r, k, i);
+			for (h = 0; h < scales; h++)
+				dw[r][h] = tile_scale(w->type, tile, r, k, h);
+			mw[r] = type_min(w->type) ? tile_min(w->type, tile, r, k) : 0;
+		}
 		for (t = 0; t < n; t++) {
 			const int16_t *q = x->q + t * x->ld + b * KERN_BLOCK;
 			float d = x->d[t * x->ld / KERN_BLOCK + b];
 
 			for (r = 0; r < rows; r++) {
-				float dw = kern_f16_to_f32(load_u16(tile + r * 2)), *acc = y + t * ldy + r;
+				float *acc = y + t * ldy + r;
 
-				for (sum = 0, i = 0; i < KERN_BLOCK; i++)
-					sum += q[i] * ints[r][i];
-				*acc = fmaf((float)sum, dw * d, *acc);
-				if (w->type == KERN_Q4_1)
-					*acc = fmaf(kern_f16_to_f32(load_u16(tile + 32 + r * 2)),
-						    x->s[t * x->ld / KERN_BLOCK + b], *acc);
+				for (h = 0; h < scales; h++) {
+					for (sum = 0, i = h * part; i < (h + 1) * part; i++)
+						sum += q[i] * ints[r][i];
+					*acc = fmaf((float)sum, dw[r][h] * d, *acc);
+				}
+				if (type_min(w->type))
+					*acc = fmaf(mw[r], x->s[t * x->ld / KERN_BLOCK + b], *acc);
 			}
 		}
 	}

@@ -262,7 +262,7 @@ static int back(struct loader *l)
 		struct kern_weight *w = l->list[i].w;
 
 		w->data = (uint8_t *)start + l->list[i].offset;
-		kern_repack(w, l->list[i].t->data, 0, w->rows);
+		kern_repack(w, l->list[i].t->data, NULL, 0, w->rows);
 		gguf_drop(l->g, l->list[i].t->data, l->list[i].t->size);
 	}
 	l->m->weight_bytes = l->bytes;

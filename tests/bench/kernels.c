@@ -77,7 +77,9 @@ static uint64_t plain_read(const void *p, size_t bytes)
 static void weights(struct kern_weight *w, size_t n, enum kern_type type, char *data)
 {
 	size_t row = kern_row_bytes(type, COLS), size = kern_weight_bytes(type, ROWS, COLS), i, b;
-	size_t block = type == KERN_Q8_0 ? 34 : type == KERN_Q4_0 ? 18 : 20;
+	size_t block = kern_row_bytes(type, kern_type_block(type));
+	/* Of the f16 scales in a block. */
+	size_t scale = type == KERN_Q6_K ? 208 : 0, two = type == KERN_Q4_1 || type == KERN_Q5_1 || type == KERN_Q4_K || type == KERN_Q5_K;
 	uint8_t *file = malloc(row * ROWS);
 	uint16_t h;
 	float x;
@@ -89,8 +91,8 @@ static void weights(struct kern_weight *w, size_t n, enum kern_type type, char *
 	if (kern_type_quantised(type)) {
 		for (b = 0; b < row * ROWS; b += block) {
 			h = kern_f16_from_f32(0.01f);
-			memcpy(file + b, &h, 2);
-			if (type == KERN_Q4_1)
+			memcpy(file + b + scale, &h, 2);
+			if (two)
 				memcpy(file + b + 2, &h, 2);
 		}
 	} else {
@@ -112,14 +114,15 @@ static void weights(struct kern_weight *w, size_t n, enum kern_type type, char *
 		if (i)
 			memcpy(w[i].data, w[0].data, size);
 		else
-			kern_repack(w, file, 0, ROWS);
+			kern_repack(w, file, NULL, 0, ROWS);
 	}
 	free(file);
 }
 
 static void bench_products(size_t mib)
 {
-	static const enum kern_type types[] = { KERN_Q8_0, KERN_Q4_1, KERN_Q4_0, KERN_F16, KERN_BF16, KERN_F32 };
+	static const enum kern_type types[] = { KERN_Q8_0, KERN_Q6_K, KERN_Q5_K, KERN_Q5_1, KERN_Q5_0, KERN_Q4_K, KERN_Q4_1,
+						KERN_Q4_0, KERN_IQ4_NL, KERN_F16, KERN_BF16, KERN_F32 };
 	char *data = room((mib << 20) + (8u << 20));
 	float *x = random_floats(TOKENS * COLS), *y = random_floats((size_t)TOKENS * ROWS);
 	struct kern_act a = { .f = x, .cols = COLS, .ld = COLS, .levels = 4095 };

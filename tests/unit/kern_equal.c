@@ -95,7 +95,7 @@ static int quantise(enum kind kind)
 {
 	uint32_t n = between(1, 5), cols = KERN_BLOCK * between(1, 20), ld = cols + KERN_BLOCK * below(3), t;
 	float *x = values_of(kind, (size_t)n * cols);
-	uint32_t levels = below(2) ? 4095 : 32767;
+	uint32_t levels = below(3) ? below(2) ? 4095 : 16383 : 32767;
 	struct act a = act_new(c, levels, n, cols, ld, x), b = act_new(fast, levels, n, cols, ld, x);
 	int good = 1;
 
@@ -120,9 +120,9 @@ static int product(enum kern_type type, enum kind kind)
 	float *in, *a, *b;
 	int good;
 
-	cols = kern_type_quantised(type) ? KERN_BLOCK * between(1, below(4) ? 8 : 80) : between(1, 200);
+	cols = some_cols(type, 1, below(4) ? 8 : 80, 200);
 	if (!below(40)) {
-		cols = kern_type_quantised(type) ? KERN_BLOCK * between(500, 1100) : between(8000, 70000);
+		cols = kern_type_quantised(type) ? some_cols(type, 500, 1100, 0) : between(8000, 70000);
 		n = between(1, 17);
 		rows = between(1, 33);
 	}

@@ -11,7 +11,7 @@ static const struct kern_ops *ops;
 static int product(enum kern_type type)
 {
 	uint32_t rows = between(1, 100), n = between(1, 33), r, r1, t;
-	uint32_t cols = kern_type_quantised(type) ? KERN_BLOCK * between(1, 40) : between(1, 300);
+	uint32_t cols = some_cols(type, 1, 40, 300);
 	uint32_t ld = (cols + KERN_BLOCK - 1) / KERN_BLOCK * KERN_BLOCK + KERN_BLOCK * below(3);
 	uint8_t *file = file_matrix(type, rows, cols, PLAIN);
 	struct kern_weight w = weight_from(type, rows, cols, file);

@@ -106,9 +106,49 @@ __attribute__((unused)) static int same(const float *a, const float *b, size_t n
 	return 1;
 }
 
-__attribute__((unused)) static const enum kern_type all_types[] = { KERN_F32,  KERN_F16,  KERN_BF16,
-								   KERN_Q8_0, KERN_Q4_0, KERN_Q4_1 };
-#define N_TYPES 6
+__attribute__((unused)) static const enum kern_type all_types[] = {
+	KERN_F32,  KERN_F16,  KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1,
+	KERN_Q5_0, KERN_Q5_1, KERN_IQ4_NL, KERN_Q4_K, KERN_Q5_K, KERN_Q6_K,
+};
+#define N_TYPES 12
+
+/* Bytes of a block, and where in it f16 scales lie (a second one where it is not 0). */
+struct block_form {
+	uint32_t bytes, cols, scale, second;
+};
+
+static struct block_form form_of(enum kern_type type)
+{
+	switch ((uint32_t)type) {
+	case KERN_Q8_0:
+		return (struct block_form){ 34, 32, 0, 0 };
+	case KERN_Q4_1:
+		return (struct block_form){ 20, 32, 0, 2 };
+	case KERN_Q5_0:
+		return (struct block_form){ 22, 32, 0, 0 };
+	case KERN_Q5_1:
+		return (struct block_form){ 24, 32, 0, 2 };
+	case KERN_Q4_K:
+		return (struct block_form){ 144, 256, 0, 2 };
+	case KERN_Q5_K:
+		return (struct block_form){ 176, 256, 0, 2 };
+	case KERN_Q6_K:
+		return (struct block_form){ 210, 256, 208, 0 };
+	default: /* Q4_0, IQ4_NL */
+		return (struct block_form){ 18, 32, 0, 0 };
+	}
+}
+
+/* A number of columns that the type permits, about @most32 blocks of 32 at most; @most others where not quantised. */
+__attribute__((unused)) static uint32_t some_cols(enum kern_type type, uint32_t least32, uint32_t most32, uint32_t most)
+{
+	uint32_t step;
+
+	if (!kern_type_quantised(type))
+		return between(1, most);
+	step = form_of(type).cols / 32;
+	return form_of(type).cols * between((least32 + step - 1) / step, (most32 + step - 1) / step);
+}
 
 static uint16_t random_half(enum kind kind)
 {
@@ -130,7 +170,7 @@ static uint16_t random_half(enum kind kind)
 __attribute__((unused)) static uint8_t *file_matrix(enum kern_type type, uint32_t rows, uint32_t cols, enum kind kind)
 {
 	size_t row_bytes = kern_row_bytes(type, cols), size = rows * row_bytes, i;
-	size_t block = type == KERN_Q8_0 ? 34 : type == KERN_Q4_0 ? 18 : 20;
+	struct block_form form = form_of(type);
 	uint8_t *m = buffer(size);
 	float x;
 	uint16_t h;
@@ -151,15 +191,73 @@ __attribute__((unused)) static uint8_t *file_matrix(enum kern_type type, uint32_
 	} else {
 		for (i = 0; i < size; i++)
 			m[i] = (uint8_t)rnd(&seed);
-		for (i = 0; i < size; i += block) {
+		for (i = 0; i < size; i += form.bytes) {
 			h = random_half(kind);
-			memcpy(m + i, &h, 2);
+			memcpy(m + i + form.scale, &h, 2);
 			h = random_half(kind);
-			if (type == KERN_Q4_1)
-				memcpy(m + i + 2, &h, 2);
+			if (form.second)
+				memcpy(m + i + form.second, &h, 2);
 		}
 	}
 	return m;
+}
+
+/*
+ * Column @c of a row of a quantised type, as the file format says, written apart from the library: the integer, the scale
+ * @d that it is multiplied with and the minimum @m that is added, these as products of two factors of which f64 loses
+ * nothing. @half is what turns 16 bits into a number.
+ */
+__attribute__((unused)) static void format_read(enum kern_type type, const uint8_t *row, uint32_t c, double (*half)(uint16_t),
+						int *q, double *d, double *m)
+{
+	static const int nl[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+	struct block_form form = form_of(type);
+	const uint8_t *b = row + c / form.cols * form.bytes, *f = b + 4;
+	uint32_t i = c % 32, j = c % 256 / 32, high;
+	uint16_t h[2] = { 0, 0 };
+	int scale, min;
+
+	memcpy(h, b + form.scale, 2);
+	memcpy(h + 1, b + form.second, 2);
+	*d = half(h[0]);
+	*m = form.second ? half(h[1]) : 0;
+	if (form.cols == 256 && type != KERN_Q6_K) {
+		scale = j < 4 ? f[j] % 64 : f[j + 4] % 16 + f[j - 4] / 64 * 16;
+		min = j < 4 ? f[j + 4] % 64 : f[j + 4] / 16 + f[j] / 64 * 16;
+		*d *= scale;
+		*m = -(*m * min);
+	}
+	switch ((uint32_t)type) {
+	case KERN_Q8_0:
+		*q = (int8_t)b[2 + i];
+		break;
+	case KERN_Q4_0:
+		*q = (i < 16 ? b[2 + i] % 16 : b[2 + i - 16] / 16) - 8;
+		break;
+	case KERN_IQ4_NL:
+		*q = nl[i < 16 ? b[2 + i] % 16 : b[2 + i - 16] / 16];
+		break;
+	case KERN_Q4_1:
+		*q = i < 16 ? b[4 + i] % 16 : b[4 + i - 16] / 16;
+		break;
+	case KERN_Q5_0:
+	case KERN_Q5_1:
+		b += type == KERN_Q5_0 ? 2 : 4;
+		high = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+		*q = (i < 16 ? b[4 + i] % 16 : b[4 + i - 16] / 16) + (int)(high >> i & 1) * 16 - (type == KERN_Q5_0 ? 16 : 0);
+		break;
+	case KERN_Q4_K:
+		*q = j % 2 ? b[16 + j / 2 * 32 + i] / 16 : b[16 + j / 2 * 32 + i] % 16;
+		break;
+	case KERN_Q5_K:
+		*q = j % 2 ? b[48 + j / 2 * 32 + i] / 16 : b[48 + j / 2 * 32 + i] % 16;
+		*q += (b[16 + i] >> j & 1) * 16;
+		break;
+	case KERN_Q6_K:
+		*q = (j % 4 < 2 ? b[j / 4 * 64 + j % 2 * 32 + i] % 16 : b[j / 4 * 64 + j % 2 * 32 + i] / 16);
+		*q += (b[128 + j / 4 * 32 + i] >> j % 4 * 2 & 3) * 16 - 32;
+		*d *= (int8_t)b[192 + c % 256 / 16];
+	}
 }
 
 /* Repacked in pieces, as threads would. */
@@ -172,7 +270,7 @@ __attribute__((unused)) static struct kern_weight weight_from(enum kern_type typ
 	w.data = buffer(kern_weight_bytes(type, rows, cols));
 	for (r = 0; r < rows; r += m) {
 		m = KERN_TILE_ROWS * between(1, 3);
-		kern_repack(&w, file, r, r + m < rows ? r + m : rows);
+		kern_repack(&w, file, NULL, r, r + m < rows ? r + m : rows);
 	}
 	return w;
 }
