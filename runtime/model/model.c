@@ -140,7 +140,7 @@ static const struct gguf_tensor *take(struct loader *l, const char *name, bool r
 		return NULL;
 	}
 	if (!kern_type_supported(t->type)) {
-		model_fail(l->e, -EOPNOTSUPP, "tensor '%s' has type %s, which is not supported; supported are: F32, F16, BF16, Q8_0, Q4_0, Q4_1",
+		model_fail(l->e, -EOPNOTSUPP, "tensor '%s' has type %s, which is not supported; supported are: " KERN_TYPES,
 			   name, kern_type_name(t->type));
 		return NULL;
 	}
@@ -156,8 +156,8 @@ static int take_weight(struct loader *l, const char *name, struct kern_weight *w
 	if (!t)
 		return -EINVAL;
 	if (!kern_row_bytes(t->type, cols))
-		return model_fail(l->e, -EINVAL, "tensor '%s' of type %s has rows of %u values, which its blocks of 32 do not fit: the file is damaged",
-				  name, kern_type_name(t->type), cols);
+		return model_fail(l->e, -EINVAL, "tensor '%s' of type %s has rows of %u values, which its blocks of %u do not fit: the file is damaged",
+				  name, kern_type_name(t->type), cols, kern_type_block(t->type));
 	if (l->n_list == l->n_cap) {
 		l->n_cap = l->n_cap ? 2 * l->n_cap : 64;
 		list = realloc(l->list, l->n_cap * sizeof(*l->list));
