@@ -36,6 +36,12 @@ static void check_params(const struct gen_params *p)
 	CHECK(p->n_stops <= STOPS_MAX && p->n_stop_ids <= STOP_IDS_MAX && p->priority < KVSLAB_PRIORITIES);
 	CHECK(p->sampling.temperature >= 0 && p->sampling.top_p > 0 && p->sampling.top_p <= 1);
 	CHECK(!p->max_tokens || p->min_tokens <= p->max_tokens);
+	CHECK(p->sampling.min_p >= 0 && p->sampling.min_p <= 1 && p->sampling.repetition_penalty >= 0 &&
+	      p->sampling.repetition_penalty <= 100 && p->sampling.presence_penalty >= -2 && p->sampling.presence_penalty <= 2 &&
+	      p->sampling.frequency_penalty >= -2 && p->sampling.frequency_penalty <= 2 && p->sampling.n_bias <= BIASES_MAX);
+	CHECK(p->top_logprobs <= TOP_LOGPROBS_MAX && (p->max_tokens || p->whole_context || p->echo));
+	for (i = 0; i < p->sampling.n_bias; i++)
+		CHECK(p->sampling.bias_tokens[i] < tok_vocab(m.tok) && p->sampling.bias[i] >= -100 && p->sampling.bias[i] <= 100);
 	for (i = 0; i < p->n_prompts; i++) {
 		CHECK(p->prompts[i].n && p->prompts[i].n + p->max_tokens <= most);
 		for (k = 0; k < p->prompts[i].n; k++)
