@@ -116,13 +116,37 @@ with Server(MODEL) as s:
     wait(lambda: "404" in s.text())
     line = [x for x in s.text().splitlines() if "404" in x][0]
     ok('path="/x\\"y=%0a"' in line and "bad id" not in line, "what a client writes cannot break it")
-p = subprocess.Popen([KVSLAB, "serve", "-m", MODEL, "--port", "0", "--log-file", log], stderr=subprocess.PIPE)
-wait(lambda: os.path.exists(log) and "msg=ready" in open(log).read())
-os.rename(log, log + ".1")
-p.send_signal(signal.SIGHUP)
-ok(wait(lambda: os.path.exists(log) and "reopened" in open(log).read()), "SIGHUP opens the log anew")
-p.send_signal(signal.SIGINT)
-ok(p.wait(30) == 0 and "msg=stopped" in open(log).read() and not p.stderr.read(), "SIGINT ends it too")
+for loop in loops():
+    p = subprocess.Popen([KVSLAB, "serve", "-m", MODEL, "--port", "0", "--log-file", log, "--loop", loop], stderr=subprocess.PIPE)
+    wait(lambda: os.path.exists(log) and "msg=ready" in open(log).read())
+    os.rename(log, log + ".1")
+    p.send_signal(signal.SIGHUP)
+    ok(wait(lambda: os.path.exists(log) and "reopened" in open(log).read()), f"{loop}: SIGHUP opens the log anew")
+    p.send_signal(signal.SIGINT)
+    ok(p.wait(30) == 0 and "msg=stopped" in open(log).read() and not p.stderr.read(), f"{loop}: SIGINT ends it too")
+    os.unlink(log)
+for level in ("error", "warning", "info", "debug"):
+    # at error and warning there is no line of the address either, so the port is given
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    p = subprocess.Popen([KVSLAB, "serve", "-m", MODEL, "--port", str(port), "--log-file", log, "--log-level", level])
+
+    def healthy():
+        try:
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            c.request("GET", "/health")
+            return c.getresponse().status == 200
+        except OSError:
+            return False
+    good = wait(healthy)
+    p.send_signal(signal.SIGTERM)
+    ended = p.wait(30)
+    text = open(log).read()
+    ok(good and ended == 0 and ("status=200" in text) == (level in ("info", "debug")) and
+       all(re.search("level=(error|warning|info|debug) ", line) for line in text.splitlines()), f"--log-level {level}")
+    os.unlink(log)
+fails("--log-level", "a level that is not there", "-m", MODEL, "--log-level", "loud")
 
 # Stopping: who runs ends, who comes is refused, the grace has an end.
 for loop in loops():

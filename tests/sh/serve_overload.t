@@ -18,9 +18,10 @@ POOL = NEED // 20 // (2 << 20) * 2
 
 
 def bench(s, clients, requests):
+    # the clients run on the server's own processors: what they take from it is not its slowness
     p = subprocess.run([KVSLAB, "bench", "serve", "--url", s.url, "--clients", str(clients), "--requests", str(requests),
                         "--prompt-tokens", str(PROMPT), "--tokens", str(TOKENS), "--json"], capture_output=True, text=True,
-                       timeout=300)
+                       timeout=300, preexec_fn=lambda: os.nice(19))
     if p.returncode:
         raise RuntimeError(p.stderr)
     return [json.loads(line) for line in p.stdout.splitlines()]
