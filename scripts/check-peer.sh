@@ -42,11 +42,12 @@ fi
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
+vocabs=$(scripts/get-vocabs.sh) || exit 1
 tiny=${KVSLAB_TEST_TINY:-../shared/models/stories260K-f32.gguf}
 if [ -f "$tiny" ]; then
-	"$python" tests/peer/record_tokens.py --real "$model" --tiny "$tiny" --check
+	"$python" tests/peer/record_tokens.py --real "$model" --tiny "$tiny" --vocabs "$vocabs" --check
 else
-	"$python" tests/peer/record_tokens.py --real "$model" --check
+	"$python" tests/peer/record_tokens.py --real "$model" --vocabs "$vocabs" --check
 fi
 ok $? "the recorded token ids are the peer's"
 

@@ -57,6 +57,9 @@ compile models || broken "the test models could not be made; is PyPI within reac
 say "looking for the real model"
 KVSLAB_TEST_MODEL=$(scripts/get-model.sh) || broken "the real model could not be fetched"
 export KVSLAB_TEST_MODEL
+say "looking for the vocabularies"
+# Without them the tests that want them skip.
+KVSLAB_TEST_VOCABS=$(scripts/get-vocabs.sh) && export KVSLAB_TEST_VOCABS
 export UBSAN_OPTIONS=print_stacktrace=1
 
 say "unit tests"

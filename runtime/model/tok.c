@@ -253,7 +253,7 @@ void tok_close(struct tokenizer *t)
 	free(t);
 }
 
-int tok_put(struct tok_ids *ids, uint32_t id)
+int tok_append(struct tok_ids *ids, uint32_t id)
 {
 	size_t cap = ids->cap ? ids->cap * 2 : 64;
 	uint32_t *p;
@@ -279,7 +279,7 @@ static int encode_fragments(const struct tokenizer *t, const char *text,
 
 	for (i = 0; i < n && !err; i++) {
 		if (f[i].id != TOK_NONE)
-			err = tok_put(ids, f[i].id);
+			err = tok_append(ids, f[i].id);
 		else if (t->family == TOK_BPE)
 			err = tok_encode_bpe(t, &m, text + f[i].at, f[i].n, ids);
 		else
@@ -301,13 +301,13 @@ int tok_encode(const struct tokenizer *t, const char *text, size_t n, unsigned i
 	if (n > TOK_TEXT_MAX)
 		return -EFBIG;
 	if (n)
-		err = tok_partition(t, text, (uint32_t)n, flags & TOK_SPECIAL, &f, &n_f);
+		err = tok_partition(t, text, (uint32_t)n, flags, &f, &n_f);
 	if (!err && flags & TOK_BOS && t->add_bos)
-		err = tok_put(ids, (uint32_t)t->bos);
+		err = tok_append(ids, (uint32_t)t->bos);
 	if (!err)
 		err = encode_fragments(t, text, f, n_f, ids);
 	if (!err && flags & TOK_BOS && t->add_eos)
-		err = tok_put(ids, (uint32_t)t->eos);
+		err = tok_append(ids, (uint32_t)t->eos);
 	if (err)
 		ids->n = before;
 	free(f);

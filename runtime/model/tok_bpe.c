@@ -8,6 +8,8 @@
 #include "tok_impl.h"
 #include "utf8.h"
 
+#define TOK_WHOLE_MAX 512u /* bytes of a word that is looked up as a whole */
+
 #define DAMAGED ": the file is damaged, fetch it again"
 
 static uint32_t pair_slot(const struct tokenizer *t, uint64_t both)
@@ -117,6 +119,9 @@ int tok_load_bpe(struct tokenizer *t, const struct gguf *g, struct model_error *
 			g->path, (int)(pre.n < 80 ? pre.n : 80), pre.s, tok_split_names);
 	if (err)
 		return err;
+	if (tok_split_traits(t->split) & TOK_SPLIT_BOS &&
+	    !gguf_find(g, "tokenizer.ggml.add_bos_token"))
+		t->add_bos = t->bos >= 0;
 	for (b = 0; b < 256; b++)
 		if (tok_strings_add(&t->strings, (char *)c,
 				    utf8_encode(tok_byte_char((uint8_t)b), c),
@@ -155,9 +160,30 @@ static int put_bytes(const struct words *w, const char *bytes, uint32_t n)
 	for (i = 0; i < n && !err; i++) {
 		id = w->t->byte_char[(uint8_t)bytes[i]];
 		if (id < w->t->n)
-			err = tok_put(w->ids, id);
+			err = tok_append(w->ids, id);
 	}
 	return err;
+}
+
+/* Control and unknown tokens never come out of text, whatever merges a file has: TOK_NONE then. */
+static uint32_t text_token(const struct tokenizer *t, uint32_t id)
+{
+	return id < t->n && t->type[id] != TOK_TYPE_CONTROL && t->type[id] != TOK_TYPE_UNKNOWN
+		       ? id
+		       : TOK_NONE;
+}
+
+/* The token that the word is as a whole. */
+static uint32_t whole_word(const struct tokenizer *t, const char *word, uint32_t n)
+{
+	char text[2 * TOK_WHOLE_MAX];
+	uint32_t i, k = 0;
+
+	if (n > TOK_WHOLE_MAX)
+		return TOK_NONE;
+	for (i = 0; i < n; i++)
+		k += (uint32_t)utf8_encode(tok_byte_char((uint8_t)word[i]), (uint8_t *)text + k);
+	return text_token(t, tok_strings_find(&t->strings, text, k));
 }
 
 static int encode_word(void *arg, const char *word, uint32_t n)
@@ -167,6 +193,11 @@ static int encode_word(void *arg, const char *word, uint32_t n)
 	uint32_t i;
 	int err = 0;
 
+	if (tok_split_traits(w->t->split) & TOK_SPLIT_WHOLE) {
+		i = whole_word(w->t, word, n);
+		if (i != TOK_NONE)
+			return tok_append(w->ids, i);
+	}
 	w->m->n = 0;
 	for (i = 0; i < n && !err; i++)
 		err = tok_merge_add(w->m, i, 1, w->t->byte_char[(uint8_t)word[i]]);
@@ -174,7 +205,8 @@ static int encode_word(void *arg, const char *word, uint32_t n)
 		err = tok_merge_run(w->m, w->t, word, bpe_pair);
 	for (i = 0; i != TOK_NONE && n && !err; i = s->next) {
 		s = &w->m->symbol[i];
-		err = s->id < w->t->n ? tok_put(w->ids, s->id) : put_bytes(w, word + s->at, s->n);
+		err = text_token(w->t, s->id) != TOK_NONE ? tok_append(w->ids, s->id)
+							  : put_bytes(w, word + s->at, s->n);
 	}
 	return err;
 }

@@ -110,11 +110,8 @@ struct tok_fragment {
 };
 
 /* *fragments is the caller's to free. */
-int tok_partition(const struct tokenizer *t, const char *text, uint32_t n, bool special,
+int tok_partition(const struct tokenizer *t, const char *text, uint32_t n, unsigned int flags,
 		  struct tok_fragment **fragments, size_t *n_fragments);
-
-/* Adds a token. */
-int tok_put(struct tok_ids *ids, uint32_t id);
 
 /* A chain of symbols that merging makes shorter. */
 struct tok_symbol {
@@ -150,6 +147,9 @@ int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *t
 int tok_split_open(struct tok_split **s, struct gguf_str name, struct model_error *e);
 void tok_split_close(struct tok_split *s);
 extern const char *const tok_split_names; /* for messages */
+#define TOK_SPLIT_WHOLE (1u << 0) /* a word that is a token is that token, whatever merges give */
+#define TOK_SPLIT_BOS (1u << 1) /* texts begin with BOS unless the file says otherwise */
+unsigned int tok_split_traits(const struct tok_split *s);
 /* Calls word() for each word of valid UTF-8 text, in order; stops at its first error. */
 typedef int (*tok_word_fn)(void *arg, const char *word, uint32_t n);
 int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_word_fn word,

@@ -145,7 +145,37 @@ static int cut_out(const struct tokenizer *t, const char *text, uint32_t id,
 	return 0;
 }
 
-int tok_partition(const struct tokenizer *t, const char *text, uint32_t n, bool special,
+static bool framed(struct gguf_str s, const char *from, const char *to)
+{
+	size_t a = strlen(from), b = strlen(to);
+
+	return s.n > a + b && !memcmp(s.s, from, a) && !memcmp(s.s + s.n - b, to, b);
+}
+
+/* Whether templates mark turns with such a text. */
+static bool is_mark(struct gguf_str s)
+{
+	static const char *const marks[] = {
+		"<start_of_turn>", "<end_of_turn>",    "[INST]", "[/INST]",
+		"[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<s>",	 "</s>"
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (s.n == strlen(marks[i]) && !memcmp(s.s, marks[i], s.n))
+			return true;
+	return framed(s, "<|", "|>") || framed(s, "<\xef\xbd\x9c", "\xef\xbd\x9c>");
+}
+
+static bool wanted(const struct tokenizer *t, uint32_t id, unsigned int flags)
+{
+	if (flags & TOK_SPECIAL)
+		return true;
+	return t->type[id] == TOK_TYPE_USER &&
+	       !(flags & TOK_MESSAGE && is_mark(tok_strings_get(&t->strings, id)));
+}
+
+int tok_partition(const struct tokenizer *t, const char *text, uint32_t n, unsigned int flags,
 		  struct tok_fragment **fragments, size_t *n_fragments)
 {
 	struct list a = { 0 }, b = { 0 }, swap;
@@ -164,7 +194,7 @@ int tok_partition(const struct tokenizer *t, const char *text, uint32_t n, bool 
 		mark(t, (const uint8_t *)text + i, n - i, present);
 	for (i = 0; i < t->n_special; i++) {
 		id = t->special[i];
-		if (!present[id] || (!special && t->type[id] != TOK_TYPE_USER))
+		if (!present[id] || !wanted(t, id, flags))
 			continue;
 		err = cut_out(t, text, id, &a, &b);
 		if (err)

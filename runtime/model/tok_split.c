@@ -25,21 +25,43 @@ static const char words[] = "'(?:[stmd]|re|ve|ll)"
 			    "|[" WS "]+(?![^" WS "])"
 			    "|[" WS "]+";
 
+/* A word takes one character before it that is neither letter, digit nor line end; line ends go
+ * with the white space before them, and with punctuation. @digits: how many make a word. Case is
+ * written out: without regard to case, U+017F would be an s. */
+#define LINES(digits)                                         \
+	"'(?:[sSdDmMtT]|[rR][eE]|[vV][eE]|[lL][lL])"          \
+	"|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"                      \
+	"|\\p{N}" digits "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*" \
+	"|[" WS "]*[\\r\\n]+"                                 \
+	"|[" WS "]+(?![^" WS "])"                             \
+	"|[" WS "]+"
+
 static const struct {
 	const char *name;
 	const char *pattern[CHAIN_MAX];
+	unsigned int traits;
 } known[] = {
-	{ "gpt-2", { words } },
-	{ "smollm", { "\\p{N}", words } },
-	{ "default", { "[\\p{P}$+<=>^~|]+", words, "\\p{N}+", "[0-9]{3}" } },
+	{ "gpt-2", { words }, 0 },
+	{ "smollm", { "\\p{N}", words }, 0 },
+	{ "default", { "[\\p{P}$+<=>^~|]+", words, "\\p{N}+", "[0-9]{3}" }, 0 },
+	{ "llama-bpe", { LINES("{1,3}") }, TOK_SPLIT_WHOLE | TOK_SPLIT_BOS },
+	{ "qwen2", { LINES("") }, 0 },
+	{ "deepseek-r1-qwen", { LINES("") }, 0 },
 };
 
-const char *const tok_split_names = "'gpt-2', 'smollm' and 'default'";
+const char *const tok_split_names =
+	"'gpt-2', 'smollm', 'default', 'llama-bpe', 'qwen2' and 'deepseek-r1-qwen'";
 
 struct tok_split {
 	uint32_t n;
+	unsigned int traits;
 	pcre2_code *code[CHAIN_MAX];
 };
+
+unsigned int tok_split_traits(const struct tok_split *s)
+{
+	return s->traits;
+}
 
 void tok_split_close(struct tok_split *s)
 {
@@ -68,6 +90,7 @@ int tok_split_open(struct tok_split **out, struct gguf_str name, struct model_er
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return model_fail(e, -ENOMEM, "no memory for a pre-tokenizer");
+	s->traits = known[k].traits;
 	for (; s->n < CHAIN_MAX && known[k].pattern[s->n]; s->n++) {
 		s->code[s->n] =
 			pcre2_compile((PCRE2_SPTR)known[k].pattern[s->n], PCRE2_ZERO_TERMINATED,
@@ -128,6 +151,7 @@ static void reclass(char *text, uint32_t n)
 struct run {
 	const struct tok_split *s;
 	pcre2_match_data *match;
+	pcre2_match_context *context;
 	const char *seen; /* what the patterns see */
 	const char *text; /* what is given out */
 	tok_word_fn word;
@@ -144,7 +168,7 @@ static int cut(struct run *r, uint32_t stage, uint32_t at, uint32_t end)
 		return r->word(r->arg, r->text + at, end - at);
 	while (at < end) {
 		rc = pcre2_match(r->s->code[stage], (PCRE2_SPTR)r->seen + at, end - at, 0,
-				 PCRE2_NO_UTF_CHECK, r->match, NULL);
+				 PCRE2_NO_UTF_CHECK, r->match, r->context);
 		if (rc == PCRE2_ERROR_NOMATCH)
 			return cut(r, stage + 1, at, end);
 		if (rc < 0)
@@ -170,13 +194,18 @@ int tok_split_run(const struct tok_split *s, const char *text, uint32_t n, tok_w
 	int err = -ENOMEM;
 
 	r.match = pcre2_match_data_create(1, NULL);
-	if (!seen || !r.match)
+	r.context = pcre2_match_context_create(NULL);
+	if (!seen || !r.match || !r.context)
 		goto out;
+	/* A run of white space costs a step a character, and the text's length is limited already.
+	 */
+	pcre2_set_match_limit(r.context, UINT32_MAX);
 	memcpy(seen, text, n);
 	reclass(seen, n);
 	r.seen = seen;
 	err = cut(&r, 0, 0, n);
 out:
+	pcre2_match_context_free(r.context);
 	pcre2_match_data_free(r.match);
 	free(seen);
 	return err;

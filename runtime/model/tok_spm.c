@@ -113,9 +113,9 @@ static int put_bytes(const struct tokenizer *t, const char *p, uint32_t n, struc
 
 	for (i = 0; i < n; i++)
 		if (t->byte_token[(uint8_t)p[i]] == TOK_NONE)
-			return tok_put(ids, (uint32_t)t->unk);
+			return tok_append(ids, (uint32_t)t->unk);
 	for (i = 0; i < n && !err; i++)
-		err = tok_put(ids, t->byte_token[(uint8_t)p[i]]);
+		err = tok_append(ids, t->byte_token[(uint8_t)p[i]]);
 	return err;
 }
 
@@ -150,7 +150,7 @@ int tok_encode_spm(const struct tokenizer *t, struct tok_merge *m, const char *t
 		err = tok_merge_run(m, t, buf, spm_pair);
 	for (i = 0; i != TOK_NONE && m->n && !err; i = s->next) {
 		s = &m->symbol[i];
-		err = s->id != TOK_NONE ? tok_put(ids, s->id)
+		err = s->id != TOK_NONE ? tok_append(ids, s->id)
 					: put_bytes(t, buf + s->at, s->n, ids);
 	}
 	free(buf);

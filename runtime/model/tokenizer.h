@@ -18,6 +18,9 @@ struct tokenizer;
  * are looked for always: they are ordinary text that the model sees as one token. The longest token is placed first. */
 #define TOK_SPECIAL (1u << 0)
 #define TOK_BOS (1u << 1) /* add BOS (and EOS) where the file says so */
+/* A chat's message: user-defined tokens that look like a turn's mark (<|...|>, <start_of_turn>, [INST] and their like)
+ * stay text too. Some files give their marks that type. */
+#define TOK_MESSAGE (1u << 2)
 
 struct tok_ids {
 	uint32_t *id;
@@ -32,6 +35,7 @@ void tok_close(struct tokenizer *t);
 /* Appends to @ids (zero-initialised by the caller, freed with tok_ids_free); they stay as they were on an error.
  * -ENOMEM; -EFBIG: more than 256 MiB of text. A word of n bytes costs n log n. */
 int tok_encode(const struct tokenizer *t, const char *text, size_t n, unsigned int flags, struct tok_ids *ids);
+int tok_append(struct tok_ids *ids, uint32_t id); /* -ENOMEM */
 void tok_ids_free(struct tok_ids *ids);
 
 uint32_t tok_vocab(const struct tokenizer *t);

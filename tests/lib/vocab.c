@@ -10,20 +10,35 @@ static char *readable(const char *path)
 	return access(path, R_OK) ? NULL : strdup(path);
 }
 
+static char *cached(const char *name)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	char path[4096];
+
+	if (cache && *cache)
+		snprintf(path, sizeof(path), "%s/kvslab/%s", cache, name);
+	else
+		snprintf(path, sizeof(path), "%s/.cache/kvslab/%s", home ? home : "", name);
+	return readable(path);
+}
+
 char *vocab_real_path(void)
 {
-	const char *set = getenv("KVSLAB_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME"),
-		   *home = getenv("HOME");
+	const char *set = getenv("KVSLAB_TEST_MODEL");
+
+	return set ? readable(set) : cached("SmolLM2-135M-Instruct.Q4_1.gguf");
+}
+
+char *vocab_path(const char *name)
+{
+	const char *set = getenv("KVSLAB_TEST_VOCABS");
 	char path[4096];
 
 	if (set)
-		return readable(set);
-	if (cache && *cache)
-		snprintf(path, sizeof(path), "%s/kvslab/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
+		snprintf(path, sizeof(path), "%s/%s.gguf", set, name);
 	else
-		snprintf(path, sizeof(path), "%s/.cache/kvslab/SmolLM2-135M-Instruct.Q4_1.gguf",
-			 home ? home : "");
-	return readable(path);
+		snprintf(path, sizeof(path), "vocab/%s.gguf", name);
+	return set ? readable(path) : cached(path);
 }
 
 char *vocab_tiny_path(void)

@@ -12,6 +12,8 @@
  * in ../shared/models. NULL where there is none; else to be freed. */
 char *vocab_real_path(void);
 char *vocab_tiny_path(void);
+/* A vocabulary that scripts/get-vocabs.sh fetches: in $KVSLAB_TEST_VOCABS, or in the cache folder. */
+char *vocab_path(const char *name);
 
 /* Byte-level BPE's character for a byte, in UTF-8, terminated. */
 void vocab_byte_text(unsigned int b, char *s);

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 """Records the ids that llama-cpp-python gives for hard strings, for tests/unit/tok_recorded.c to be compared with.
 
-    record_tokens.py --real SmolLM2-135M-Instruct.Q4_1.gguf --tiny stories260K-f32.gguf [--out tests/data] [--check]
+    record_tokens.py --real SmolLM2-135M-Instruct.Q4_1.gguf --tiny stories260K-f32.gguf --vocabs FOLDER
+        [--out tests/data] [--check]
 
 Run by hand, in an environment with llama-cpp-python==0.3.16 and gguf; --check writes nothing and says whether the
 files are what the peer gives today. It writes
 
     tokens-smollm2.txt       the real model (byte-level BPE, pre-tokenizer smollm)
     tokens-stories260k.txt   the tiny one (SentencePiece-style)
+    tokens-NAME.txt          the vocabularies of FOLDER (scripts/get-vocabs.sh fetches them): llama-bpe, qwen2,
+                             deepseek-r1-qwen, llama-spm, gemma3
     tokens-pairs.txt         a vocabulary of all bytes and all pairs of bytes, which makes every border between
                              words visible, under each pre-tokenizer
 
@@ -18,6 +21,7 @@ A line is one case. "#" begins a comment, "pre NAME" chooses a pre-tokenizer for
     w FLAGS SEED N COUNT HASH    a word of N letters that make_word() draws
     c FLAGS FROM TO COUNT HASH   what make_chars() builds of the characters FROM..TO
     m FLAGS SEED N COUNT HASH    make_mixture()
+    x FLAGS SEED N COUNT HASH    make_text() of N bytes or a few more, out of the texts of the lines before it
 
 FLAGS are digits: 1 special tokens in the text, 2 BOS (and EOS) as the file says. HASH is FNV-1a-64 over the ids as
 32-bit little-endian words. Left out are overlong forms, surrogates and what lies beyond U+10FFFF, written as UTF-8:
@@ -86,6 +90,27 @@ def make_mixture(seed, n):
             else:
                 first, last = spans[kind]
                 out += chr(first + z % (last - first + 1)).encode()
+    return bytes(out)
+
+
+STATIC = ("LICENSES/GPL-2.0.txt", "LICENSES/LGPL-2.1.txt", "tests/data/text.txt")
+
+
+def make_text(seed, n, texts):
+    """About n bytes of prose, hard strings and random characters, in drawn order"""
+    root = pathlib.Path(__file__).parent.parent.parent
+    prose = b"".join((root / name).read_bytes() for name in STATIC).split(b"\n")
+    between = (b" ", b"\n", b"", b"\n\n", b"  ", b"\t", b" ", b"\r\n")
+    out = bytearray()
+    while len(out) < n:
+        seed, z = splitmix(seed)
+        if z % 8 < 4:
+            out += prose[(z >> 8) % len(prose)]
+        elif z % 8 < 7:
+            out += texts[(z >> 8) % len(texts)]
+        else:
+            out += make_mixture(z, 20)
+        out += between[(z >> 40) % 8]
     return bytes(out)
 
 
@@ -180,16 +205,18 @@ def fnv(ids):
 class Peer:
     def __init__(self, path):
         self.model = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+        self.texts = []
 
     def ids(self, text, flags):
         return self.model.tokenize(text, add_bos=bool(flags & 2), special=bool(flags & 1))
 
     def text(self, text, flags):
+        self.texts.append(text)
         return f"t {flags} {quoted(text)} {' '.join(map(str, self.ids(text, flags)))}".rstrip()
 
     def made(self, kind, flags, a, b):
-        make = {"w": make_word, "c": make_chars, "m": make_mixture}[kind]
-        ids = self.ids(make(a, b), flags)
+        make = {"w": make_word, "c": make_chars, "m": make_mixture}.get(kind)
+        ids = self.ids(make(a, b) if make else make_text(a, b, self.texts), flags)
         return f"{kind} {flags} {a} {b} {len(ids)} {fnv(ids):016x}"
 
 
@@ -198,7 +225,7 @@ MIXED = [b << 12 for b in (0, 1, 2, 3, 0xA, 0xD, 0xF, 0x10, 0x11, 0x16, 0x1B, 0x
 ALL = [b << 12 for b in (*range(0x34), 0x3D, 0x3F, 0xE0, 0xF0, 0x10F)]
 
 
-def record(path, seed, big):
+def record(path, seed, big, mixed=0):
     peer = Peer(path)
     lines = []
     for i, text in enumerate(hard_strings()):
@@ -211,6 +238,8 @@ def record(path, seed, big):
     lines += [peer.made("m", i % 2, seed + i, 400) for i in range(60)]
     lines += [peer.made("c", 0, block, block + 0xFFF) for block in MIXED[:6]]
     lines += [peer.made("w", 0, seed, n) for n in (100, 10000, big)]
+    if mixed:
+        lines += [peer.made("x", flags, seed + flags, mixed) for flags in (0, 1)]
     return lines
 
 
@@ -233,15 +262,16 @@ def write_pairs(path, pre):
 def record_pairs(seed):
     lines = []
     with tempfile.TemporaryDirectory() as tmp:
-        for pre in ("gpt-2", "smollm", "default"):
+        for pre in ("gpt-2", "smollm", "default", "llama-bpe", "qwen2", "deepseek-r1-qwen"):
             path = pathlib.Path(tmp) / f"{pre}.gguf"
             write_pairs(path, pre)
             peer = Peer(path)
             lines.append(f"pre {pre}")
             lines += [peer.text(x, 0) for x in hard_strings() if len(x) < 100]
             lines += [peer.made("m", 0, seed + i, 400) for i in range(60)]
-            lines += [peer.made("c", 0, block, block + 0xFFF) for block in (ALL if pre == "smollm" else MIXED)]
-            lines.append(peer.made("w", 0, seed, 1 << 20))
+            lines += [peer.made("c", 0, block, block + 0xFFF) for block in (ALL if pre in ("smollm", "llama-bpe", "qwen2") else MIXED)]
+            # under these patterns the peer's own matcher overflows its stack at a long word
+            lines.append(peer.made("w", 0, seed, 10000 if "qwen" in pre else 1 << 20))
     return lines
 
 
@@ -249,6 +279,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--real", type=pathlib.Path)
     p.add_argument("--tiny", type=pathlib.Path)
+    p.add_argument("--vocabs", type=pathlib.Path)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "data")
     p.add_argument("--seed", type=int, default=20240517)
     p.add_argument("--check", action="store_true")
@@ -260,6 +291,8 @@ def main():
         jobs.append(("tokens-smollm2.txt", a.real, lambda: record(a.real, a.seed, 1 << 20)))
     if a.tiny:
         jobs.append(("tokens-stories260k.txt", a.tiny, lambda: record(a.tiny, a.seed, 1 << 20)))
+    for path in sorted(a.vocabs.glob("*.gguf")) if a.vocabs else []:
+        jobs.append((f"tokens-{path.stem}.txt", path, lambda path=path: record(path, a.seed, 3000, 1 << 19)))
     wrong = 0
     for name, model, run in jobs:
         head = [f"# llama-cpp-python {PEER}, seed {a.seed}; written by tests/peer/record_tokens.py"]

@@ -149,20 +149,22 @@ static void test_lists(void)
 
 static void test_pre(void)
 {
-	static const char *const good[] = { "gpt-2", "smollm", "default" };
+	static const char *const good[] = { "gpt-2",	 "smollm", "default",
+					    "llama-bpe", "qwen2",  "deepseek-r1-qwen" };
 	struct gguf_write w;
 	struct tokenizer *t;
 	struct model_error e;
 	size_t i;
 
 	small(&w, "gpt2", "");
-	gw_value_str(&w, "tokenizer.ggml.pre", "qwen2");
+	gw_value_str(&w, "tokenizer.ggml.pre", "tekken");
 	refuse(&w, -EOPNOTSUPP,
-	       "pre-tokenizer 'qwen2' is not supported, 'gpt-2', 'smollm' and 'default' are");
+	       "pre-tokenizer 'tekken' is not supported, 'gpt-2', 'smollm', 'default', "
+	       "'llama-bpe', 'qwen2' and 'deepseek-r1-qwen' are");
 	small(&w, "gpt2", "");
 	gw_value_u32(&w, "tokenizer.ggml.pre", 1);
 	refuse(&w, -EBADMSG, "'tokenizer.ggml.pre' is no string");
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 6; i++) {
 		small(&w, "gpt2", "");
 		gw_value_str(&w, "tokenizer.ggml.pre", good[i]);
 		if (ok(!open_end(&w, &t, &e), "pre-tokenizer %s %s", good[i], e.text))

@@ -11,6 +11,12 @@
 
 #define FOLDER "tests/data/"
 
+enum family {
+	BPE,
+	SPM, /* without a space before the text */
+	SPM_PREFIX,
+};
+
 struct text {
 	char *s;
 	size_t n, cap;
@@ -103,6 +109,77 @@ static void make_mixture(struct text *t, uint64_t s, int64_t n)
 	}
 }
 
+/* What make_text() draws from: lines of files that do not change, and the texts of the lines so
+ * far. */
+struct pool {
+	struct text *item;
+	size_t n, cap;
+};
+
+static void pool_add(struct pool *p, const void *s, size_t n)
+{
+	if (p->n == p->cap) {
+		p->cap = p->cap * 2 + 256;
+		p->item = realloc(p->item, p->cap * sizeof(*p->item));
+		if (!p->item)
+			abort();
+	}
+	p->item[p->n] = (struct text){ 0 };
+	add(&p->item[p->n++], s, n);
+}
+
+static void pool_free(struct pool *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->n; i++)
+		free(p->item[i].s);
+	free(p->item);
+}
+
+static void prose_open(struct pool *p)
+{
+	static const char *const names[] = { "LICENSES/GPL-2.0.txt", "LICENSES/LGPL-2.1.txt",
+					     FOLDER "text.txt" };
+	struct text all = { 0 };
+	size_t i, from, got;
+	char buf[4096];
+	FILE *f;
+
+	add(&all, "", 0);
+	for (i = 0; i < 3; i++) {
+		f = fopen(names[i], "r");
+		while (f && (got = fread(buf, 1, sizeof(buf), f)))
+			add(&all, buf, got);
+		if (f)
+			fclose(f);
+	}
+	for (i = from = 0; i <= all.n; i++)
+		if (i == all.n || all.s[i] == '\n') {
+			pool_add(p, all.s + from, i - from);
+			from = i + 1;
+		}
+	free(all.s);
+}
+
+static void make_text(struct text *t, uint64_t s, uint64_t n, const struct pool *prose,
+		      const struct pool *hard)
+{
+	static const char *const between[] = { " ", "\n", "", "\n\n", "  ", "\t", " ", "\r\n" };
+	const struct text *x;
+	uint64_t z;
+
+	while (t->n < n) {
+		z = rnd(&s);
+		x = z % 8 < 4 ? &prose->item[(z >> 8) % prose->n] : &hard->item[(z >> 8) % hard->n];
+		if (z % 8 < 7)
+			add(t, x->s, x->n);
+		else
+			make_mixture(t, z, 20);
+		add(t, between[(z >> 40) % 8], strlen(between[(z >> 40) % 8]));
+	}
+}
+
 static uint64_t fnv(const struct tok_ids *ids)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -171,12 +248,12 @@ static int has_bytes(const struct tokenizer *t, const struct text *x)
 
 /* Both ways: all pieces at once, and by the stream. */
 static int comes_back(const struct tokenizer *t, const struct text *x, const struct tok_ids *ids,
-		      bool spm)
+		      enum family family)
 {
 	struct text pieces = { 0 }, streamed = { 0 };
 	char *out = malloc(3 * tok_piece_max(t) + 16);
 	struct tok_stream s;
-	size_t skip = spm && x->n, i;
+	size_t skip = family == SPM_PREFIX && x->n, i;
 	int same;
 
 	add(&pieces, "", 0);
@@ -198,16 +275,17 @@ static int comes_back(const struct tokenizer *t, const struct text *x, const str
 }
 
 /* U+2581 is SentencePiece's space and becomes one. */
-static int can_come_back(const struct tokenizer *t, const struct text *x, bool spm)
+static int can_come_back(const struct tokenizer *t, const struct text *x, enum family family)
 {
-	return valid(x) && (spm ? !memmem(x->s, x->n, "\xe2\x96\x81", 3) : has_bytes(t, x));
+	return valid(x) && (family ? !memmem(x->s, x->n, "\xe2\x96\x81", 3) : has_bytes(t, x));
 }
 
 struct tally {
 	int same, differ, back, lost;
+	struct pool prose, hard;
 };
 
-static void compare(const struct tokenizer *t, char *line, bool spm, struct tally *sum)
+static void compare(const struct tokenizer *t, char *line, enum family family, struct tally *sum)
 {
 	struct tok_ids got = { 0 };
 	struct text x = { 0 };
@@ -220,10 +298,12 @@ static void compare(const struct tokenizer *t, char *line, bool spm, struct tall
 	add(&x, "", 0);
 	if (kind == 't') {
 		p = unquote(p, &x);
+		pool_add(&sum->hard, x.s, x.n);
 	} else if (sscanf(p, "%llu %llu %llu %llx", &a, &b, &count, &hash) == 4) {
 		(kind == 'w'   ? make_word(&x, a, b)
 		 : kind == 'c' ? make_chars(&x, a, b)
-			       : make_mixture(&x, a, (int64_t)b));
+		 : kind == 'm' ? make_mixture(&x, a, (int64_t)b)
+			       : make_text(&x, a, b, &sum->prose, &sum->hard));
 	} else {
 		ok(0, "a line that cannot be read: %s", line);
 		return;
@@ -247,9 +327,9 @@ static void compare(const struct tokenizer *t, char *line, bool spm, struct tall
 			printf(" %u", got.id[i]);
 		printf("\n");
 	}
-	if (!flags && can_come_back(t, &x, spm)) {
+	if (!flags && can_come_back(t, &x, family)) {
 		sum->back++;
-		if (!comes_back(t, &x, &got, spm)) {
+		if (!comes_back(t, &x, &got, family)) {
 			sum->lost++;
 			printf("# does not come back: %.600s\n", line);
 		}
@@ -281,7 +361,7 @@ static struct tokenizer *open_pairs(const char *pre)
 	return t;
 }
 
-static void run_file(const char *name, struct tokenizer *t, bool spm, int at_least)
+static void run_file(const char *name, struct tokenizer *t, enum family family, int at_least)
 {
 	struct tally sum = { 0 };
 	char path[300], *line = NULL, pre[40];
@@ -294,6 +374,7 @@ static void run_file(const char *name, struct tokenizer *t, bool spm, int at_lea
 		tok_close(t);
 		return;
 	}
+	prose_open(&sum.prose);
 	while (getline(&line, &cap, f) > 0) {
 		if (line[0] == '#')
 			continue;
@@ -304,18 +385,20 @@ static void run_file(const char *name, struct tokenizer *t, bool spm, int at_lea
 				break;
 			continue;
 		}
-		compare(t, line, spm, &sum);
+		compare(t, line, family, &sum);
 	}
 	ok(!sum.differ && sum.same >= at_least, "%s: %d as recorded, %d differ", name, sum.same,
 	   sum.differ);
 	ok(!sum.lost && sum.back * 3 > at_least, "%s: %d texts come back, %d do not", name,
 	   sum.back, sum.lost);
+	pool_free(&sum.prose);
+	pool_free(&sum.hard);
 	free(line);
 	fclose(f);
 	tok_close(t);
 }
 
-static void run_model(const char *name, char *path, bool spm, uint64_t *seed)
+static void run_model(const char *name, char *path, enum family family, uint64_t *seed)
 {
 	struct tokenizer *t;
 	struct model_error e;
@@ -339,25 +422,30 @@ static void run_model(const char *name, char *path, bool spm, uint64_t *seed)
 		struct text x = { 0 };
 
 		make_mixture(&x, rnd(seed), 1 + (int64_t)(rnd(seed) % 200));
-		if (can_come_back(t, &x, spm)) {
+		if (can_come_back(t, &x, family)) {
 			sum.back++;
 			err = tok_encode(t, x.s, x.n, 0, &ids);
-			sum.lost += err || !comes_back(t, &x, &ids, spm);
+			sum.lost += err || !comes_back(t, &x, &ids, family);
 		}
 		tok_ids_free(&ids);
 		free(x.s);
 	}
 	ok(!sum.lost && sum.back, "%s: %d random texts come back, %d do not", name, sum.back,
 	   sum.lost);
-	run_file(name, t, spm, 600);
+	run_file(name, t, family, 600);
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t seed = tap_seed(argc, argv);
 
-	run_file("tokens-pairs.txt", NULL, false, 1500);
-	run_model("tokens-smollm2.txt", vocab_real_path(), false, &seed);
-	run_model("tokens-stories260k.txt", vocab_tiny_path(), true, &seed);
+	run_file("tokens-pairs.txt", NULL, BPE, 3000);
+	run_model("tokens-smollm2.txt", vocab_real_path(), BPE, &seed);
+	run_model("tokens-stories260k.txt", vocab_tiny_path(), SPM_PREFIX, &seed);
+	run_model("tokens-llama-bpe.txt", vocab_path("llama-bpe"), BPE, &seed);
+	run_model("tokens-qwen2.txt", vocab_path("qwen2"), BPE, &seed);
+	run_model("tokens-deepseek-r1-qwen.txt", vocab_path("deepseek-r1-qwen"), BPE, &seed);
+	run_model("tokens-llama-spm.txt", vocab_path("llama-spm"), SPM_PREFIX, &seed);
+	run_model("tokens-gemma3.txt", vocab_path("gemma3"), SPM, &seed);
 	return done();
 }

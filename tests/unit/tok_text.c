@@ -217,6 +217,144 @@ static void test_spm(void)
 	tok_close(t);
 }
 
+static void strings(struct gguf_write *w, const char *key, const char *const *s, uint64_t n)
+{
+	uint64_t i;
+
+	gw_array(w, key, 8, n);
+	for (i = 0; i < n; i++)
+		gw_text(&w->values, s[i], strlen(s[i]));
+}
+
+/* Words that are tokens, whatever merges say, and what merges make that is no text. */
+static void test_whole(void)
+{
+	static const char *const tokens[] = { "a",   "b",   "c",   "ab",    "abc",
+					      "<s>", "ctl", "cba", "<|u|>", "[INST]" },
+				 *const merges[] = { "b c", "a b", "c b", "cb a" };
+	static const int32_t type[] = { 1, 1, 1, 1, 1, 3, 3, 3, 4, 4 };
+	static const char *const pre[] = { "llama-bpe", "qwen2" };
+	struct tok_ids ids = { 0 };
+	struct tokenizer *t;
+	struct gguf_write w;
+	size_t i, k;
+
+	for (i = 0; i < 4; i++) {
+		gw_init(&w);
+		gw_value_str(&w, "tokenizer.ggml.model", "gpt2");
+		gw_value_str(&w, "tokenizer.ggml.pre", pre[i % 2]);
+		strings(&w, "tokenizer.ggml.tokens", tokens, 10);
+		gw_array(&w, "tokenizer.ggml.token_type", 5, 10);
+		for (k = 0; k < 10; k++)
+			gw_bytes(&w.values, &type[k], 4);
+		strings(&w, "tokenizer.ggml.merges", merges, 4);
+		gw_value_u32(&w, "tokenizer.ggml.bos_token_id", 5);
+		if (i >= 2)
+			gw_value_bool(&w, "tokenizer.ggml.add_bos_token", i == 3);
+		t = open_end(&w);
+		/* the merges make a+bc of it, and bc is no token */
+		if (i % 2)
+			is(t, "abc", 0, 0, 1, 2);
+		else
+			is(t, "abc", 0, 4);
+		is(t, "ab", 0, 3);
+		is(t, "abca", 0, 0, 1, 2, 0);
+		is(t, "ctl", 0, 2); /* 't' and 'l' are no tokens and left out */
+		is(t, "cba", 0, 2, 1, 0);
+		is(t, "ctl", TOK_SPECIAL, 6);
+		is(t, "a<|u|>b[INST]", 0, 0, 8, 1, 9);
+		is(t, "a<|u|>b[INST]", TOK_MESSAGE, 0, 1);
+		is(t, "<|u|>", TOK_MESSAGE | TOK_SPECIAL, 8);
+		ids.n = 0;
+		ok(!tok_encode(t, "", 0, TOK_BOS, &ids) && ids.n == (i == 0 || i == 3),
+		   "BOS by default with llama-bpe alone");
+		tok_close(t);
+	}
+	tok_ids_free(&ids);
+}
+
+/* The words of a text, joined by '|'. */
+struct cut {
+	char text[200];
+	size_t n;
+};
+
+static int add_word(void *arg, const char *word, uint32_t n)
+{
+	struct cut *c = arg;
+
+	if (c->n + n + 1 > sizeof(c->text))
+		return -EFBIG;
+	memcpy(c->text + c->n, word, n);
+	c->n += n;
+	c->text[c->n++] = '|';
+	return 0;
+}
+
+static int count_word(void *arg, const char *word, uint32_t n)
+{
+	(void)word;
+	(void)n;
+	++*(int *)arg;
+	return 0;
+}
+
+static void test_words(void)
+{
+	static const struct {
+		const char *pre, *text, *want;
+	} cases[] = {
+		{ "llama-bpe", "It's 12345 o'CLOCK!\n\n  x",
+		  "It|'s| |123|45| o|'C"
+		  "LOCK|!\n\n| | x|" },
+		{ "qwen2", "It's 123", "It|'s| |1|2|3|" },
+		{ "deepseek-r1-qwen", "a 12", "a| |1|2|" },
+		/* U+017F is no s, whatever its case folds to */
+		{ "llama-bpe", "it'\xc5\xbf it'S", "it|'\xc5\xbf| it|'S|" },
+		{ "llama-bpe", "(x) \t\n .\r\n", "(x|)| \t\n| .\r\n|" },
+		{ "qwen2", "  a   ", " | a|   |" },
+		/* U+180E is no white space; U+0085 is */
+		{ "qwen2",
+		  "a\xe1\xa0\x8e"
+		  "b\xc2\x85"
+		  "c",
+		  "a|\xe1\xa0\x8e"
+		  "b|\xc2\x85"
+		  "c|" },
+	};
+	const uint32_t n = 1u << 24;
+	struct model_error e;
+	struct tok_split *s;
+	struct cut c;
+	char *spaces;
+	int count = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		c.n = 0;
+		if (!ok(!tok_split_open(&s, (struct gguf_str){ cases[i].pre, strlen(cases[i].pre) },
+					&e),
+			"%s", cases[i].pre))
+			continue;
+		ok(!tok_split_run(s, cases[i].text, (uint32_t)strlen(cases[i].text), add_word,
+				  &c) &&
+			   c.n == strlen(cases[i].want) && !memcmp(c.text, cases[i].want, c.n),
+		   "its words");
+		if (c.n != strlen(cases[i].want) || memcmp(c.text, cases[i].want, c.n))
+			printf("# %.*s\n", (int)c.n, c.text);
+		tok_split_close(s);
+	}
+	/* more steps back than PCRE2 takes unless told to */
+	spaces = malloc(n);
+	memset(spaces, ' ', n);
+	spaces[n - 1] = 'a';
+	ok(!tok_split_open(&s, (struct gguf_str){ "llama-bpe", 9 }, &e) &&
+		   !tok_split_run(s, spaces, n, count_word, &count) && count == 2,
+	   "sixteen million spaces are one word");
+	tok_split_close(s);
+	free(spaces);
+}
+
 static void test_limits(void)
 {
 	struct tok_ids ids = { 0 };
@@ -323,6 +461,8 @@ int main(int argc, char **argv)
 	test_special();
 	test_longest();
 	test_spm();
+	test_whole();
+	test_words();
 	test_limits();
 	test_cost(&seed);
 	return done();
