@@ -133,32 +133,23 @@ bool adds_bos(const struct tokenizer *t)
 	return adds;
 }
 
-static int encode_chat(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat)
+static void encode_chat(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat)
 {
 	struct chat_message m = { .role = "user", .content = p->text, .n = p->n };
 	struct model_error e = { "" };
-	struct chat_piece *pieces;
-	size_t n, i;
-	int err = 0;
 
-	if (chat_render(chat, &m, 1, &pieces, &n, &e)) {
+	if (chat_encode(chat, t, &m, 1, &p->ids, &e))
 		snprintf(p->error, sizeof(p->error), "%s", e.text);
-		return 0;
-	}
-	if (adds_bos(t)) {
-		err = tok_encode(t, "", 0, TOK_BOS, &p->ids);
-		p->ids.n = err ? 0 : 1; /* without the EOS that a file may want at a text's end */
-	}
-	for (i = 0; i < n && !err; i++)
-		err = tok_encode(t, pieces[i].text, pieces[i].n, pieces[i].special ? TOK_SPECIAL : 0, &p->ids);
-	chat_pieces_free(pieces, n);
-	return err;
 }
 
 void prompt_encode(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat)
 {
-	int err = chat ? encode_chat(p, t, chat) : tok_encode(t, p->text, p->n, TOK_BOS, &p->ids);
+	int err = 0;
 
+	if (chat)
+		encode_chat(p, t, chat);
+	else
+		err = tok_encode(t, p->text, p->n, TOK_BOS, &p->ids);
 	if (err)
 		snprintf(p->error, sizeof(p->error), "%zu bytes of text cannot be turned into tokens: %s", p->n,
 			 kvslab_strerror(err));

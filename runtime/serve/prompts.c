@@ -99,31 +99,14 @@ static int role(const json_t *message, size_t i, const char **role_out, struct a
 			ROLE_MAX, name ? name : "");
 }
 
-/* The same tokens as those of `kvslab run --chat`: BOS where the file wants it, the template's pieces one by one. */
-static int encode_pieces(const struct api_model *m, const struct chat_piece *pieces, size_t n, struct tok_ids *ids,
-			 struct api_error *e)
-{
-	size_t i;
-
-	if (prompt_text(m, "", 0, TOK_BOS, ids, e))
-		return -1;
-	/* without the EOS that a file may want at a text's end */
-	ids->n = ids->n && tok_bos(m->tok) == (int64_t)ids->id[0];
-	for (i = 0; i < n; i++)
-		if (prompt_text(m, pieces[i].text, pieces[i].n, pieces[i].special ? TOK_SPECIAL : 0, ids, e))
-			return -1;
-	return 0;
-}
-
 int prompt_messages(const struct api_model *m, const json_t *o, struct tok_ids *ids, struct api_error *e)
 {
 	const json_t *array = json_field(o, "messages"), *message;
-	size_t n = json_array_size(array), i, n_pieces;
+	size_t n = json_array_size(array), i;
 	struct chat_message *messages = NULL;
 	struct model_error me = { "" };
-	struct chat_piece *pieces;
 	char **owned = NULL;
-	int rc = -1;
+	int rc = -1, err;
 
 	if (!json_is_array(array) || !n || n > MESSAGES_MAX)
 		return api_fail(e, 400, "messages", "messages must be an array of 1 to %d messages", MESSAGES_MAX);
@@ -149,12 +132,11 @@ int prompt_messages(const struct api_model *m, const json_t *o, struct tok_ids *
 		    content(message, i, &messages[i].content, &messages[i].n, &owned[i], e))
 			goto out;
 	}
-	if (chat_render(m->chat, messages, n, &pieces, &n_pieces, &me)) {
-		api_fail(e, 400, "messages", "%s", me.text);
-		goto out;
-	}
-	rc = encode_pieces(m, pieces, n_pieces, ids, e);
-	chat_pieces_free(pieces, n_pieces);
+	err = chat_encode(m->chat, m->tok, messages, n, ids, &me);
+	if (err)
+		api_fail(e, err == -ENOMEM ? 503 : 400, "messages", "%s", me.text);
+	else
+		rc = 0;
 out:
 	for (i = 0; owned && i < n; i++)
 		free(owned[i]);
