@@ -55,6 +55,7 @@ def no_complaints(b, url, words):
 def figures_move(s, b):
     b.screen(1000, 760)
     b.go(s.url + "/")
+    b.reload()  # of a first page the browser does not tell all
     ok(b.wait(LIVE), "the page is live")
     ok(b.text("model") == s.name and s.name in b.js("document.title"), f"and names the model: {b.text('model')}")
     p = pool(s)
