@@ -4,5 +4,3 @@
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
-
-MODULE_LICENSE("GPL");

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands' arguments: the payload of 16 bytes, the same as an ioctl's argument and in an SQE; the
+ * structure that it points to, which may be older or newer than ours; arrays.
+ */
+#include <linux/compat.h>
+#include <linux/mmap_lock.h>
+#include <linux/uaccess.h>
+
+#include "kmod.h"
+
+/*
+ * Nothing of a command lies in a window: what it does there would depend on what it does.
+ * A mapping that comes later does no harm, since nothing is held while user memory is copied.
+ */
+bool kvslab_args_ok(u64 address, size_t n)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	bool good = true;
+
+	if (!n || address != (unsigned long)address || !mm ||
+	    !access_ok((void __user *)(unsigned long)address, n))
+		return !n;
+	mmap_read_lock(mm);
+	for (vma = find_vma(mm, address); vma && vma->vm_start < address + n;
+	     vma = find_vma(mm, vma->vm_end)) {
+		if (vma->vm_ops != &kvslab_vm_ops && vma->vm_ops != &kvslab_counters_vm_ops)
+			continue;
+		good = false;
+		break;
+	}
+	mmap_read_unlock(mm);
+	return good;
+}
+
+int kvslab_copy_in(void *to, u64 from, size_t n)
+{
+	if (!kvslab_args_ok(from, n) || copy_from_user(to, u64_to_user_ptr(from), n))
+		return -EFAULT;
+	return 0;
+}
+
+int kvslab_copy_out(u64 to, const void *from, size_t n)
+{
+	if (!kvslab_args_ok(to, n) || copy_to_user(u64_to_user_ptr(to), from, n))
+		return -EFAULT;
+	return 0;
+}
+
+static const struct kvslab_command *find(const struct kvslab_command *commands, u32 n, u32 op)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (commands[i].op == op)
+			return &commands[i];
+	return NULL;
+}
+
+long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
+		     const struct kvslab_cmd *cmd, bool nowait)
+{
+	const struct kvslab_command *c = find(commands, n, op);
+	u64 args[KVSLAB_SIZE_MAX / 8];
+	int r;
+
+	if (!c)
+		return -ENOTTY;
+	if (cmd->flags || cmd->size < c->first)
+		return -EINVAL;
+	if (cmd->size > PAGE_SIZE)
+		return -E2BIG;
+	if (c->write && (file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+		return -EPERM;
+	if (!c->size)
+		return c->run(file, NULL, NULL, 0, nowait);
+	if (!kvslab_args_ok(cmd->args, cmd->size))
+		return -EFAULT;
+	r = copy_struct_from_user(args, c->size, u64_to_user_ptr(cmd->args), cmd->size);
+	if (r)
+		return r;
+	return c->run(file, args, u64_to_user_ptr(cmd->args), min(cmd->size, c->size), nowait);
+}
+
+long kvslab_ioctl(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
+		  unsigned long arg)
+{
+	struct kvslab_cmd cmd;
+
+	if (!find(commands, n, op))
+		return -ENOTTY;
+	if (kvslab_copy_in(&cmd, arg, sizeof(cmd)))
+		return -EFAULT;
+	return kvslab_dispatch(file, commands, n, op, &cmd, false);
+}
+
+/* The SQE is shared with user space: each field is read once. */
+int kvslab_uring(struct io_uring_cmd *uring, unsigned int flags,
+		 const struct kvslab_command *commands, u32 n)
+{
+	const struct kvslab_cmd *sqe = kvslab_sqe_cmd(uring);
+	struct kvslab_cmd cmd = {
+		.args = READ_ONCE(sqe->args),
+		.size = READ_ONCE(sqe->size),
+		.flags = READ_ONCE(sqe->flags),
+	};
+
+	return kvslab_dispatch(uring->file, commands, n, READ_ONCE(uring->cmd_op), &cmd,
+			       flags & IO_URING_F_NONBLOCK);
+}
