@@ -106,6 +106,12 @@ int kvslab_uring(struct io_uring_cmd *uring, unsigned int flags,
 		.flags = READ_ONCE(sqe->flags),
 	};
 
-	return kvslab_dispatch(uring->file, commands, n, READ_ONCE(uring->cmd_op), &cmd,
-			       flags & IO_URING_F_NONBLOCK);
+	long r = kvslab_dispatch(uring->file, commands, n, READ_ONCE(uring->cmd_op), &cmd,
+				 flags & IO_URING_F_NONBLOCK);
+
+	/* From a worker, 6.1 forgets to complete what returns a count. */
+	if (r <= 0)
+		return r;
+	kvslab_uring_done(uring, r, flags);
+	return -EIOCBQUEUED;
 }

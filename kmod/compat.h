@@ -13,6 +13,8 @@
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 
+#include "kvslab.h"
+
 #ifdef KVSLAB_HAVE_URING_CMD_H
 #include <linux/io_uring/cmd.h>
 #endif
@@ -21,10 +23,21 @@
 
 static inline const void *kvslab_sqe_cmd(struct io_uring_cmd *cmd)
 {
-#ifdef KVSLAB_HAVE_SQE_CMD
+#if defined(KVSLAB_HAVE_SQE_CMD_TYPE)
+	return io_uring_sqe_cmd(cmd->sqe, struct kvslab_cmd);
+#elif defined(KVSLAB_HAVE_SQE_CMD)
 	return io_uring_sqe_cmd(cmd->sqe);
 #else
 	return cmd->cmd;
+#endif
+}
+
+static inline void kvslab_uring_done(struct io_uring_cmd *cmd, long result, unsigned int flags)
+{
+#ifdef KVSLAB_HAVE_URING_DONE32
+	io_uring_cmd_done(cmd, result, flags);
+#else
+	io_uring_cmd_done(cmd, result, 0, flags);
 #endif
 }
 
