@@ -231,6 +231,7 @@ struct result {
 	double start, first, last;
 	struct series between;
 	json_int_t prompt, cached, completion;
+	json_int_t pieces; /* of text: what counts as tokens where the server does not tell how many there were */
 	char why[160]; /* empty: it went well */
 };
 
@@ -268,6 +269,7 @@ static bool read_event(struct result *r, const char *data)
 		else
 			r->first = t;
 		r->last = t;
+		r->pieces++;
 	}
 	if (json_is_object(json_object_get(o, "usage")))
 		read_usage(r, json_object_get(o, "usage"));
@@ -298,8 +300,8 @@ static void ask(struct client *c, struct result *r, const char *body)
 		return;
 	}
 	while (!over && (line = client_line(c)))
-		if (!strncmp(line, "data: ", 6))
-			over = read_event(r, line + 6);
+		if (!strncmp(line, "data:", 5))
+			over = read_event(r, line + 5 + (line[5] == ' '));
 	while (over && client_line(c))
 		;
 	if (!over && !r->why[0])
@@ -319,7 +321,7 @@ static void note(struct bench_serve *b, struct result *r)
 		b->good++;
 		b->prompt_sum += (uint64_t)r->prompt;
 		b->cached_sum += (uint64_t)r->cached;
-		b->completion_sum += (uint64_t)r->completion;
+		b->completion_sum += (uint64_t)(r->completion ? r->completion : r->pieces);
 		add(&b->first, r->first - r->start);
 		add(&b->whole, r->last - r->start);
 		for (i = 0; i < r->between.n; i++)
