@@ -191,6 +191,49 @@ def usage(s):
     ok("user=who-asks" in s.text(), "user is in the log")
 
 
+def storm(s, loop):
+    """Requests of every kind at once, whose clients often leave: nothing fails, and nothing is left."""
+    bad, answered = [], []
+
+    def client(r):
+        for _ in range(100 if LONG else 25):
+            fields = {"prompt": [r.randrange(10, 400) for _ in range(r.randrange(1, 700))], "max_tokens": r.choice([1, 5, 40]),
+                      "n": r.choice([1, 1, 3]), "stream": r.random() < 0.5, "min_tokens": r.choice([0, 0, 1]),
+                      "logit_bias": {str(r.randrange(400)): r.uniform(-100, 100) for _ in range(r.randrange(5))},
+                      "presence_penalty": r.choice([0, 1]), "frequency_penalty": r.choice([0, -1, 1]),
+                      "repetition_penalty": r.choice([1, 1.2]), "min_p": r.choice([0, 0.1]), "echo": r.random() < 0.5,
+                      "logprobs": r.choice([None, 0, 3, 20]), "stop": r.choice([None, "a", ["\u00e9", "b"]]),
+                      "priority": r.randrange(8)}
+            if fields["echo"] and r.random() < 0.3:
+                fields.update(max_tokens=0, min_tokens=0)
+            data = json.dumps(fields).encode()
+            sock = s.socket()
+            sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+            sock.settimeout(r.choice([0.01, 0.1, 60]))
+            got = b""
+            try:
+                while part := sock.recv(65536):
+                    got += part
+                    if r.random() < 0.05:
+                        break
+                else:
+                    answered.append(1)
+                    if not (b" 200 OK" in got[:20] and (b"[DONE]" in got or b'"usage"' in got)):
+                        bad.append((fields, got[:300]))
+            except OSError:
+                pass
+            sock.close()
+    threads = [threading.Thread(target=client, args=(random.Random(rng.random()),)) for _ in range(12)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for b in bad[:2]:
+        print("#", *b)
+    m = s.settle(60)
+    ok(not bad and answered and m["num_requests_running"] == 0, f"{loop}: a storm: {len(answered)} read to the end, {len(bad)} of them wrong")
+
+
 def priorities(loop):
     """One runs, others wait; the last of them with the highest priority comes next. And streams that wait are told so."""
     with Server(MODEL, "--loop", loop, "--max-batch", "1", "--ping", "0.05") as s:
@@ -231,6 +274,7 @@ for loop in loops():
         scores(s)
         stops(s)
         usage(s)
+        storm(s, loop)
         m = s.settle()
         ok(m['pages{state="private"}'] == 0 and m['pages{state="sealed"}'] == 0, f"{loop}: no page is private or held")
     priorities(loop)
