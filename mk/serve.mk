@@ -7,7 +7,7 @@ LIBS_HTTP := $(if $(shell $(CC) -E -include llhttp.h -x c /dev/null >/dev/null 2
 # Fuzzers of what the server parses, with clang and the flags of mk/fuzz.mk.
 serve_fuzz_names := fuzz_http fuzz_json
 serve_fuzz_src := $(addprefix runtime/serve/,buf.c http_scan.c http_head.c http_body.c error.c json.c params.c prompts.c \
-		  tokens.c stop.c) runtime/pool/error.c tests/lib/api_model.c
+		  tokens.c) runtime/model/stop.c runtime/pool/error.c tests/lib/api_model.c
 .PHONY: fuzz-serve
 fuzz-serve: $(serve_fuzz_names:%=build-fuzz/%) ## run each fuzzer of the server's parsers for FUZZ_SECONDS
 	@set -e; for f in $(serve_fuzz_names); do \

@@ -70,6 +70,14 @@ static int make_room(struct answer *a, size_t more)
 	return 0;
 }
 
+/* What is safe to show, as it comes. */
+static void show(struct answers *as, struct answer *a)
+{
+	if (as->format == ANSWER_STREAM)
+		print_bytes(as, a->text + a->shown, a->scan.safe - a->shown);
+	a->shown = a->scan.safe;
+}
+
 int answer_token(struct answers *as, struct answer *a, uint32_t id)
 {
 	size_t n;
@@ -77,10 +85,12 @@ int answer_token(struct answers *as, struct answer *a, uint32_t id)
 	if (make_room(a, 3 * tok_piece_max(a->stream.t) + 16))
 		return -ENOMEM;
 	n = tok_stream_next(&a->stream, id, a->text + a->n);
-	if (as->format == ANSWER_STREAM)
-		print_bytes(as, a->text + a->n, n);
 	a->n += n;
-	return 0;
+	stop_scan(&a->scan, as->stops, as->n_stops, a->text, a->n);
+	show(as, a);
+	if (a->scan.stopped)
+		a->n = a->scan.safe;
+	return a->scan.stopped;
 }
 
 /* A place near @at to cut a text: after a space if there is one, else between two characters. */
@@ -115,10 +125,10 @@ static void print_header(struct answers *as, const struct answer *a)
 		as->broken = true;
 }
 
-static void print_text(struct answers *as, const struct answer *a, size_t tail)
+static void print_text(struct answers *as, struct answer *a)
 {
 	if (as->format == ANSWER_STREAM) {
-		print_bytes(as, a->text + a->n - tail, tail);
+		show(as, a);
 		print_bytes(as, "\n", 1);
 		return;
 	}
@@ -137,6 +147,9 @@ static json_t *object(const struct answer *a)
 {
 	const struct kvslab_request_info *info = &a->info;
 	uint32_t drawn = info->completion_tokens;
+	enum kvslab_finish finish = a->error[0]	    ? KVSLAB_FINISH_ERROR :
+				    a->scan.stopped ? KVSLAB_FINISH_STOP :
+						      info->finish;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "index", json_integer((json_int_t)a->index));
@@ -145,8 +158,7 @@ static json_t *object(const struct answer *a)
 	json_object_set_new(o, "prompt_tokens", json_integer((json_int_t)a->prompt->ids.n));
 	json_object_set_new(o, "cached_tokens", json_integer(info->cached_tokens));
 	json_object_set_new(o, "completion_tokens", json_integer(drawn));
-	json_object_set_new(o, "finish_reason", json_string(finish_names[a->error[0] ? KVSLAB_FINISH_ERROR :
-										info->finish]));
+	json_object_set_new(o, "finish_reason", json_string(finish_names[finish]));
 	json_object_set_new(o, "ttft_ms", ms(info->t_added, info->t_first, 1));
 	json_object_set_new(o, "tpot_ms", ms(info->t_first, info->t_last, drawn ? drawn - 1 : 0));
 	if (a->error[0])
@@ -164,21 +176,19 @@ static void emit(struct answers *as, json_t *o)
 
 void answer_done(struct answers *as, struct answer *a)
 {
-	size_t tail = 0;
-
 	a->done = true;
 	a->request = NULL;
 	as->n_done++;
-	if (!a->error[0] && !make_room(a, 16)) {
-		tail = tok_stream_end(&a->stream, a->text + a->n);
-		a->n += tail;
+	if (!a->error[0] && !a->scan.stopped && !make_room(a, 16)) {
+		a->n += tok_stream_end(&a->stream, a->text + a->n);
+		stop_end(&a->scan, a->n);
 	}
 	if (a->error[0]) {
 		as->failed = true;
 		if (as->format != ANSWER_JSON)
 			msg("prompt %zu: %s", a->index, a->error);
 	} else if (as->format != ANSWER_JSON) {
-		print_text(as, a, tail);
+		print_text(as, a);
 	}
 	if (as->format == ANSWER_JSON || as->file)
 		for (; as->n_json < as->n && as->a[as->n_json].done; as->n_json++)

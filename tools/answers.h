@@ -8,6 +8,7 @@
 #include "kvslab.h"
 #include "outfile.h"
 #include "prompts.h"
+#include "runtime/model/stop.h"
 
 struct answer {
 	const struct prompt *prompt;
@@ -15,6 +16,8 @@ struct answer {
 	char *text; /* owned */
 	size_t n, cap;
 	struct tok_stream stream;
+	struct stop_scan scan; /* over text; what lies beyond its safe part is not shown yet */
+	size_t shown; /* bytes, of ANSWER_STREAM */
 	struct kvslab_request *request; /* NULL before and after */
 	void *owner; /* for the callbacks */
 	struct kvslab_request_info info; /* once done */
@@ -31,6 +34,8 @@ enum answer_format {
 struct answers {
 	struct answer *a;
 	size_t n, n_done, n_json; /* n_json: objects printed */
+	const struct stop_text *stops; /* the caller's; set after answers_init */
+	uint32_t n_stops;
 	enum answer_format format;
 	struct outfile *file; /* JSON objects go here beside the text; may be NULL */
 	bool failed; /* of a prompt */
@@ -39,7 +44,7 @@ struct answers {
 
 int answers_init(struct answers *as, const struct prompts *ps, const struct tokenizer *t);
 void answers_free(struct answers *as);
-/* One more token. -ENOMEM. */
+/* One more token. 1: a stop string is there, and the answer ends before it; -ENOMEM. */
 int answer_token(struct answers *as, struct answer *a, uint32_t id);
 /* It is complete: info or error is set. Prints what is due. */
 void answer_done(struct answers *as, struct answer *a);

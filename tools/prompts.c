@@ -133,21 +133,23 @@ bool adds_bos(const struct tokenizer *t)
 	return adds;
 }
 
-static void encode_chat(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat)
+static void encode_chat(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat,
+			const char *system)
 {
-	struct chat_message m = { .role = "user", .content = p->text, .n = p->n };
+	struct chat_message m[] = { { "system", system, system ? strlen(system) : 0 }, { "user", p->text, p->n } };
 	struct model_error e = { "" };
 
-	if (chat_encode(chat, t, &m, 1, &p->ids, &e))
+	if (chat_encode(chat, t, m + !system, 1 + !!system, &p->ids, &e))
 		snprintf(p->error, sizeof(p->error), "%s", e.text);
 }
 
-void prompt_encode(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat)
+void prompt_encode(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat,
+		   const char *system)
 {
 	int err = 0;
 
 	if (chat)
-		encode_chat(p, t, chat);
+		encode_chat(p, t, chat, system);
 	else
 		err = tok_encode(t, p->text, p->n, TOK_BOS, &p->ids);
 	if (err)

@@ -26,9 +26,10 @@ int prompts_add(struct prompts *ps, const char *text, size_t n);
 int prompts_read(struct prompts *ps, const char *path);
 void prompts_free(struct prompts *ps);
 
-/* As a user's message in the file's template where @chat is given, else the plain text after BOS as the file says.
+/* As a user's message in the template where @chat is given, after @system if that is not NULL, else the plain text after BOS as the file says.
  * What goes wrong is the prompt's own error. */
-void prompt_encode(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat);
+void prompt_encode(struct prompt *p, const struct tokenizer *t, const struct chat_template *chat,
+		   const char *system);
 
 /* Whether a text of this model begins with BOS. */
 bool adds_bos(const struct tokenizer *t);

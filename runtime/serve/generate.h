@@ -10,7 +10,7 @@
 #define SERVE_GENERATE_H
 
 #include "app.h"
-#include "stop.h"
+#include "runtime/model/stop.h"
 
 struct gen_token { /* kept where log probabilities are wanted */
 	uint32_t id;

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "kvslab.h"
 #include "runtime/model/chat.h"
+#include "runtime/model/stop.h"
 #include "runtime/model/tokenizer.h"
 
 #define STOPS_MAX 16
@@ -33,11 +34,6 @@ struct api_model {
 	struct kvslab_sampling sampling;
 	bool has_seed; /* sampling.seed is to be used; else each request draws one */
 	uint32_t max_tokens; /* 0: 16 for completions, what the context leaves for chats */
-};
-
-struct stop_text {
-	char *s;
-	size_t n;
 };
 
 struct gen_params {

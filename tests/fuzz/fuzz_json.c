@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/stop.h"
+#include "runtime/model/stop.h"
 #include "tests/lib/api_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

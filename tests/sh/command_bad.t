@@ -23,6 +23,19 @@ fails 'second text' "tokenize with two texts" -- "$kvslab" tokenize -m $spm a b
 fails 'give pool or model' "bench of nothing" -- "$kvslab" bench
 fails '"pony"; give pool or model' "bench of something else" -- "$kvslab" bench pony
 fails 'no model is given' "bench model without one" -- "$kvslab" bench model
+fails '--chat-template gemma is given without --chat' "a template without a chat" -- "$kvslab" run -m $spm -p x --chat-template gemma
+fails '--system is given without --chat' "a system message without a chat" -- "$kvslab" run -m $spm -p x --system y
+fails '-i is a conversation; give --chat' "a conversation without a chat" -- "$kvslab" run -m $spm -i
+fails 'give one of -i and --json' "a conversation as JSON" -- "$kvslab" run -m $spm -i --chat --json
+fails '-i takes one prompt at most.*2' "two first messages" -- "$kvslab" run -m $spm -i --chat -p x -p y
+fails "no chat template 'chatMl'; there are chatml, llama3" "a template of another name" -- \
+	"$kvslab" run -m $spm -p x --chat --chat-template chatMl
+fails '--stop is empty' "an empty stop string" -- "$kvslab" run -m $spm -p x --stop ''
+fails '--logit-bias is "5"; give a token.s id' "a bias of nothing" -- "$kvslab" run -m $spm -p x --logit-bias 5
+fails '--logit-bias names token 999999; the model.s are 0 to' "a bias of no token" -- \
+	"$kvslab" run -m $spm -p x --logit-bias 999999=1
+fails "no chat template .'tokenizer.chat_template' is missing.; chatml.*--chat-template" "a chat without a template" -- \
+	"$kvslab" run -m $spm -p x --chat
 run "$kvslab" run --no-such-option
 [ "$status" -eq 1 ] && grep -q "unrecognized option '--no-such-option'" "$tmp/err"
 ok $? "an unknown option"
@@ -37,6 +50,10 @@ done <<'LIST'
 -n 99999999999999999999 a whole number from 1 to
 -n 12x a whole number from 1 to
 --temp -1 a number from 0 to 100
+--min-p 1.5 a number from 0 to 1
+--repetition-penalty 0 a number from 0.001 to 100
+--presence-penalty x a number from -100 to 100
+--frequency-penalty inf a number from -100 to 100
 --temp nan a number from 0 to 100
 --temp hot a number from 0 to 100
 --top-k -1 a whole number from 0 to

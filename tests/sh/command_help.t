@@ -62,13 +62,14 @@ for command in ("run", "serve", "eval", "tokenize", "bench", "bench serve", "poo
             continue
         words = re.sub(r"\s+", " ", words)
         everything.setdefault(name, []).append((command, words))
-        once = name in ("prompt", "file") and command == "run"
+        once = name in ("prompt", "file", "interactive") and command == "run"
         fact(once or "(default: " in words or "(required)" in words, f"{command} --help tells the default of --{name}")
 expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "seed", "ignore-eos", "chat", "json",
             "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special",
             "alias", "host", "port", "unix", "api-key", "api-key-file", "max-queue", "max-connections", "max-body",
             "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
-            "shared-prefix", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force"}
+            "shared-prefix", "chat-template", "system", "interactive", "min-p", "repetition-penalty", "presence-penalty",
+            "frequency-penalty", "logit-bias", "stop", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard

@@ -2,7 +2,7 @@
 /* Stop strings, whole texts and texts in pieces, beside a plain search. */
 #include <string.h>
 
-#include "runtime/serve/stop.h"
+#include "runtime/model/stop.h"
 #include "tests/lib/tap.h"
 
 static size_t run(const char *text, size_t n, const struct stop_text *stops, uint32_t n_stops, bool *stopped)

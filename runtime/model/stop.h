@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /* Stop strings in a text that grows: what may be given out, and where it ends. */
-#ifndef SERVE_STOP_H
-#define SERVE_STOP_H
+#ifndef MODEL_STOP_H
+#define MODEL_STOP_H
 
-#include "params.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stop_text {
+	char *s;
+	size_t n; /* at least 1 */
+};
 
 struct stop_scan { /* zeroed: at the start */
 	size_t from; /* bytes before it can begin no stop string */
