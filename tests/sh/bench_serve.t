@@ -120,4 +120,26 @@ for loop in loops():
            f"{loop}: {w['tokens_per_second']:.0f} tokens/s, {100 * w['cached_tokens'] / w['prompt_tokens']:.0f}% cached")
         m = s.metrics()
         ok(m["step_between_seconds_total"] > 0 and m["step_executor_seconds_total"] > 0, f"{loop}: the steps' times are told")
+
+
+def loop_cpu(s):
+    """Seconds of the loop's thread, which does everything but the executor's work, tokens and JSON bodies."""
+    with open(f"/proc/{s.p.pid}/task/{s.p.pid}/stat") as f:
+        words = f.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# What a step of a real model costs beside the executor.
+real = real_model()
+for loop in loops() if real and BUILD == "build" else []:
+    with Server(real, "--loop", loop) as s:
+        before, cpu = s.metrics(), loop_cpu(s)
+        status, lines, err = bench(s.url, "--clients", "16", "--requests", "16", "--prompt-tokens", "32", "--tokens", "16")
+        after, cpu = s.metrics(), loop_cpu(s) - cpu
+        between, executor = (after[f"step_{x}_seconds_total"] - before[f"step_{x}_seconds_total"] for x in ("between", "executor"))
+        share, own = between / (between + executor), cpu / (between + executor)
+        ok(status == 0 and lines[0]["requests"] == 16 and share < 0.05 and own < 0.05,
+           f"{loop}: 16 clients: {100 * share:.2f}% of a step is not the executor's, the loop computes {100 * own:.2f}% of it")
+if not real:
+    skip("the real model is not here", "what a step costs beside the executor")
 finish()
