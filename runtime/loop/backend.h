@@ -21,6 +21,8 @@ struct loop_backend {
 	int (*wait)(struct kvslab_loop *loop, int timeout_ms);
 	/* Submit what callbacks have started. False: there is more to do at once. */
 	bool (*flush)(struct kvslab_loop *loop);
+	/* Submit, and wait until a command is done, without delivering anything. NULL: there are no commands. */
+	void (*await)(struct kvslab_loop *loop, const struct loop_op *op);
 };
 
 extern const struct loop_backend loop_uring, loop_epoll;

@@ -223,4 +223,5 @@ static bool epoll_flush(struct kvslab_loop *loop)
 
 const struct loop_backend loop_epoll = {
 	epoll_open, epoll_close, epoll_fd, epoll_attach, epoll_start, epoll_stop, epoll_step, epoll_flush,
+	NULL,
 };

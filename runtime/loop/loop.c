@@ -278,9 +278,10 @@ int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd)
 	return 0;
 }
 
-void loop_submit(struct kvslab_loop *loop)
+void loop_command_await(struct loop_command *c)
 {
-	loop->backend->flush(loop);
+	if (c->op.busy)
+		c->source.loop->backend->await(c->source.loop, &c->op);
 }
 
 /* ---- what came out of an operation ---- */

@@ -42,6 +42,7 @@ struct loop_op {
 	enum loop_kind kind;
 	bool busy; /* in flight */
 	bool queued; /* not yet with the kernel */
+	bool taken; /* its completion is off the ring, its callback still to come */
 };
 
 enum loop_source_kind {
@@ -149,8 +150,8 @@ struct loop_command {
 
 /* -EOPNOTSUPP: this loop has no io_uring; -EBUSY: it is in flight. */
 int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd);
-/* Hand to the kernel now what was started, instead of at the end of the step. */
-void loop_submit(struct kvslab_loop *loop);
+/* Hand it to the kernel now, and wait until the driver is done with it. Its callback comes in its turn, later. */
+void loop_command_await(struct loop_command *c);
 
 /* For tests: a ring of @entries, in which each entries-th submission finds no room at first (0: as usual). */
 int loop_open_small(struct kvslab_loop **loop, enum kvslab_loop_kind kind, unsigned int entries);

@@ -160,6 +160,7 @@ static void uring_start(struct kvslab_loop *loop, struct loop_op *op)
 {
 	struct uring *u = loop->state;
 
+	op->taken = false;
 	if (!u->later && submit(u, op))
 		return;
 	op->next = NULL;
@@ -223,6 +224,7 @@ static int uring_wait(struct kvslab_loop *loop, int timeout_ms)
 		n = io_uring_peek_batch_cqe(&u->ring, cqes, BATCH);
 		for (i = 0; i < n; i++) {
 			done[i].op = io_uring_cqe_get_data(cqes[i]);
+			done[i].op->taken = !(cqes[i]->flags & IORING_CQE_F_MORE);
 			done[i].result = cqes[i]->res;
 			done[i].more = cqes[i]->flags & IORING_CQE_F_MORE;
 		}
@@ -247,6 +249,40 @@ static bool uring_flush(struct kvslab_loop *loop)
 	return !u->later && !io_uring_sq_ready(&u->ring);
 }
 
+static bool completed(struct uring *u, const struct loop_op *op)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+
+	io_uring_for_each_cqe(&u->ring, head, cqe)
+		if (io_uring_cqe_get_data(cqe) == op)
+			return true;
+	return false;
+}
+
+static bool not_submitted(const struct uring *u, const struct loop_op *op)
+{
+	const struct loop_op *later;
+
+	for (later = u->later; later && later != op; later = later->next)
+		;
+	return later;
+}
+
+static void uring_await(struct kvslab_loop *loop, const struct loop_op *op)
+{
+	struct uring *u = loop->state;
+	struct io_uring_cqe *cqe;
+
+	uring_flush(loop);
+	if (not_submitted(u, op))
+		return;
+	while (!op->taken && !completed(u, op))
+		if (io_uring_wait_cqe_nr(&u->ring, &cqe, io_uring_cq_ready(&u->ring) + 1) && !completed(u, op))
+			return;
+}
+
 const struct loop_backend loop_uring = {
 	uring_open, uring_close, uring_fd, uring_attach, uring_start, uring_stop, uring_wait, uring_flush,
+	uring_await,
 };

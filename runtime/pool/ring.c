@@ -17,6 +17,7 @@ struct batch {
 	struct kvslab_args_pages args;
 	kvslab_handle pages[KVSLAB_BATCH_MAX];
 	bool busy;
+	bool over; /* the module is done with it, the loop does not know yet */
 };
 
 struct pool_ring {
@@ -159,6 +160,7 @@ int pool_free_later(struct kvslab_pool *pool, const kvslab_handle *pages, uint32
 	if (loop_command(d->ring->loop, &b->command, d->wire->ops->fd(d->wire)))
 		return kvslab_free(pool, pages, n);
 	b->busy = true;
+	b->over = false;
 	d->ring->in_flight++;
 	for (i = 0; i < n; i++)
 		held_drop(&d->held, pages[i]);
@@ -167,8 +169,17 @@ int pool_free_later(struct kvslab_pool *pool, const kvslab_handle *pages, uint32
 
 bool pool_ring_push(struct pool_ring *ring)
 {
+	bool any = false;
+	int i;
+
 	if (!ring || !ring->in_flight)
 		return false;
-	loop_submit(ring->loop);
-	return true;
+	for (i = 0; i < BATCHES; i++) {
+		if (!ring->batch[i].busy || ring->batch[i].over)
+			continue;
+		loop_command_await(&ring->batch[i].command);
+		ring->batch[i].over = true;
+		any = true;
+	}
+	return any;
 }

@@ -25,7 +25,7 @@ void pool_ring_close(struct pool_ring *ring);
 /* Give pages back, now or with the loop's next submission; they are no longer the client's at
  * once. @n is at most KVSLAB_BATCH_MAX. Without a ring: kvslab_free. */
 int pool_free_later(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
-/* Have what was to go later go now. True: something went. */
+/* Have what was to go later go now, and wait until it is done. True: something went. */
 bool pool_ring_push(struct pool_ring *ring);
 
 #endif

@@ -94,6 +94,13 @@ static void test(enum kvslab_loop_kind kind, const char *name, unsigned int entr
 		calls[7] = 0;
 		rc = loop_command(loop, &command, null);
 		ok(!rc && loop_command(loop, &command, null) == -EBUSY, "%s: one at a time", name);
+		loop_command_await(&command);
+		ok(!calls[7], "%s: waited for, but its call comes in a step", name);
+		steps(loop, 3);
+		ok(calls[7] < 0, "%s: and it does", name);
+		loop_command_await(&command); /* nothing to wait for */
+		calls[7] = 0;
+		rc = loop_command(loop, &command, null);
 	} else {
 		ok(rc == -EOPNOTSUPP, "%s: no commands", name);
 	}
