@@ -73,6 +73,8 @@ long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u
 		return -E2BIG;
 	if (c->write && (file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
 		return -EPERM;
+	if (!c->size && cmd->size)
+		return -EINVAL;
 	if (!c->size)
 		return c->run(file, NULL, NULL, 0, nowait);
 	if (!kvslab_args_ok(cmd->args, cmd->size))

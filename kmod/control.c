@@ -10,7 +10,7 @@ static long ctl_create(struct file *file, void *args, void __user *user, u32 siz
 {
 	struct kvslab_args_create *a = args;
 	struct kvslab_pool *pool;
-	u32 id, minor;
+	u32 id;
 	int r;
 
 	if (!capable(CAP_SYS_ADMIN))
@@ -26,17 +26,15 @@ static long ctl_create(struct file *file, void *args, void __user *user, u32 siz
 	mutex_lock(&kvslab_mutex);
 	id = 0;
 	list_for_each_entry(pool, &kvslab_pool_list, node) {
-		if (strcmp(pool->name, a->name))
-			continue;
-		id = pool->id;
-		minor = pool->minor;
+		if (!strcmp(pool->name, a->name))
+			id = pool->id;
 	}
 	mutex_unlock(&kvslab_mutex);
 	if (!id)
 		return 0;
 	a->id = id;
 	a->major = kvslab_node_major();
-	a->minor = minor;
+	a->minor = id;
 	return copy_to_user(user, args, size) ? -EFAULT : 0;
 }
 

@@ -77,7 +77,7 @@ struct kvslab_node;
 struct kvslab_pool {
 	struct kvc_pool *core;
 	struct kref ref; /* its name, and each client */
-	u32 id;
+	u32 id; /* and the minor of its node */
 	bool dead; /* was destroyed; never false again */
 	char name[KVSLAB_NAME_SIZE];
 	u8 key[KVSLAB_CMD_HASH];
@@ -92,7 +92,6 @@ struct kvslab_pool {
 	struct list_head node; /* in kvslab_pool_list, while it has its name */
 	struct list_head clients;
 	u32 nr_clients;
-	u32 minor;
 	struct device *dev; /* its node */
 	kuid_t uid;
 	kgid_t gid;
@@ -199,7 +198,10 @@ long kvslab_cmd_events(struct file *file, void *args, void __user *user, u32 siz
 int kvslab_reclaim_init(void);
 void kvslab_reclaim_exit(void);
 int kvslab_reclaim_add(struct kvslab_pool *pool);
+/* Before the pool's end: no new call on it comes from here, but for slabs that nobody holds. After
+ * it: nobody here knows of it. */
 void kvslab_reclaim_forget(struct kvslab_pool *pool);
+void kvslab_reclaim_drain(struct kvslab_pool *pool);
 struct kvslab_token *kvslab_token_alloc(struct kvslab_pool *pool, u32 extent);
 void kvslab_token_free(struct kvslab_token *token);
 void kvslab_quarantine_kick(void);

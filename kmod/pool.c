@@ -2,6 +2,7 @@
 /* Pools: made, changed, destroyed. */
 #include <linux/cgroup.h>
 #include <linux/cred.h>
+#include <linux/kdev_t.h>
 #include <linux/nodemask.h>
 #include <linux/poll.h>
 #include <linux/random.h>
@@ -121,13 +122,19 @@ static void core_end(struct kvslab_pool *pool)
 
 	/* It cannot be left: it holds memory. */
 	op = kmalloc(sizeof(*op), GFP_KERNEL | __GFP_NOFAIL);
-	do {
+	for (;;) {
 		kvc_op_init(op);
-		r = KVSLAB_RUN(pool, op, kvc_pool_exit(pool->core, op));
-		/* A call of another pool is taking a slab. */
-		if (r)
-			cond_resched();
-	} while (r);
+		while ((r = kvc_pool_exit(pool->core, op)) == KVC_MORE)
+			kvslab_serve(pool, op);
+		if (!r)
+			break;
+		/* A call of another pool, or the shrinker, is taking a slab. */
+		kvslab_serve_end(pool, op);
+		cond_resched();
+	}
+	/* Who found a slab of it just before may still look at it. */
+	kvslab_reclaim_drain(pool);
+	kvslab_serve_end(pool, op);
 	kfree(op);
 	kvfree(pool->core);
 }
@@ -161,8 +168,8 @@ int kvslab_pool_create(const struct kvslab_args_create *args, struct kvslab_pool
 	pool->uid = make_kuid(current_user_ns(), args->uid);
 	pool->gid = make_kgid(current_user_ns(), args->gid);
 	pool->mode = args->mode;
-	pool->low = args->low ?: 750;
 	pool->high = args->high ?: 900;
+	pool->low = args->low ?: min(750u, pool->high);
 	r = uid_valid(pool->uid) && gid_valid(pool->gid) ? set_payer(pool, args) : -EINVAL;
 	if (r)
 		goto fail;
@@ -175,7 +182,8 @@ int kvslab_pool_create(const struct kvslab_args_create *args, struct kvslab_pool
 	r = kvslab_counters_init(pool);
 	if (r)
 		goto fail;
-	r = xa_alloc_cyclic(&kvslab_pools, &pool->id, pool, XA_LIMIT(1, INT_MAX), &next_id,
+	/* Cyclic, so that a node that outlived its pool does not open the next one. */
+	r = xa_alloc_cyclic(&kvslab_pools, &pool->id, pool, XA_LIMIT(1, MINORMASK), &next_id,
 			    GFP_KERNEL);
 	if (r < 0)
 		goto fail;
@@ -277,8 +285,8 @@ static int change(struct kvslab_pool *pool, const struct kvslab_args_set *args)
 	kfree(op);
 	if (r)
 		return r;
-	pool->low = low ?: 750;
 	pool->high = high ?: 900;
+	pool->low = low ?: min(750u, pool->high);
 	if (!(args->mask & (KVSLAB_SET_OWNER | KVSLAB_SET_MODE)))
 		return 0;
 	if (args->mask & KVSLAB_SET_OWNER) {

@@ -7,20 +7,18 @@
  */
 #include <linux/cdev.h>
 #include <linux/device.h>
-#include <linux/idr.h>
 #include <linux/mount.h>
 #include <linux/pseudo_fs.h>
 #include <linux/sched/mm.h>
 
 #include "kmod.h"
 
-#define MINORS 4096
+#define MINORS (1u << MINORBITS)
 #define MAGIC 0x6b767362 /* "kvsb" */
 
 static dev_t first;
 static struct cdev cdev;
 static struct class *class;
-static DEFINE_IDA(minors);
 static struct vfsmount *mount;
 
 /* ---- inodes ---- */
@@ -30,9 +28,9 @@ static int fs_context(struct fs_context *context)
 	return init_pseudo(context, MAGIC) ? 0 : -ENOMEM;
 }
 
+/* Without an owner: our own mount would keep the module. It goes with the last pool. */
 static struct file_system_type fs = {
 	.name = "kvslab",
-	.owner = THIS_MODULE,
 	.init_fs_context = fs_context,
 	.kill_sb = kill_anon_super,
 };
@@ -70,36 +68,26 @@ static void node_release(struct device *dev)
 int kvslab_node_add(struct kvslab_pool *pool)
 {
 	struct device *dev;
-	int minor, r;
+	int r;
 
-	minor = ida_alloc_max(&minors, MINORS - 1, GFP_KERNEL);
-	if (minor < 0)
-		return minor;
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	if (!dev) {
-		r = -ENOMEM;
-		goto free_minor;
-	}
+	if (!dev)
+		return -ENOMEM;
 	device_initialize(dev);
 	dev->class = class;
 	dev->type = &node_type;
 	dev->release = node_release;
-	dev->devt = MKDEV(MAJOR(first), minor);
+	dev->devt = MKDEV(MAJOR(first), pool->id);
 	dev_set_drvdata(dev, pool);
 	r = dev_set_name(dev, "%s", pool->name);
 	if (!r)
 		r = device_add(dev);
 	if (r) {
 		put_device(dev);
-		goto free_minor;
+		return r;
 	}
-	pool->minor = minor;
 	pool->dev = dev;
 	return 0;
-
-free_minor:
-	ida_free(&minors, minor);
-	return r;
 }
 
 void kvslab_node_del(struct kvslab_pool *pool)
@@ -108,7 +96,6 @@ void kvslab_node_del(struct kvslab_pool *pool)
 		return;
 	device_unregister(pool->dev);
 	pool->dev = NULL;
-	ida_free(&minors, pool->minor);
 }
 
 u32 kvslab_node_major(void)
@@ -123,7 +110,7 @@ static struct kvslab_pool *get_pool(u32 minor)
 	struct kvslab_pool *pool;
 
 	list_for_each_entry(pool, &kvslab_pool_list, node) {
-		if (!pool->dev || pool->minor != minor)
+		if (pool->id != minor)
 			continue;
 		kref_get(&pool->ref);
 		return pool;
@@ -255,6 +242,5 @@ void kvslab_nodes_exit(void)
 	cdev_del(&cdev);
 	class_destroy(class);
 	unregister_chrdev_region(first, MINORS);
-	ida_destroy(&minors);
 	kern_unmount(mount);
 }

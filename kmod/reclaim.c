@@ -297,13 +297,26 @@ int kvslab_reclaim_add(struct kvslab_pool *pool)
 	return 0;
 }
 
-/* The pool's slabs are gone. When this returns, nobody here knows of it. */
+/*
+ * The pool begins to end: quarantined pages and spares are no longer looked for. Slabs that nobody
+ * holds still can be found by their tokens; the core lets who takes one and who ends the pool go on
+ * beside each other.
+ */
 void kvslab_reclaim_forget(struct kvslab_pool *pool)
 {
 	down_write(&pools_sem);
 	list_del(&pool->reclaim);
 	up_write(&pools_sem);
+}
+
+/* Its slabs are gone. When this returns, whoever had noted one is done with it. */
+void kvslab_reclaim_drain(struct kvslab_pool *pool)
+{
+	if (!pool->bell)
+		return;
 	list_lru_del_obj(&idle, &pool->bell->lru);
+	down_write(&pools_sem);
+	up_write(&pools_sem);
 	kvslab_token_free(pool->bell);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the core's calls ask for, done with none of its locks held. */
+#include <linux/delay.h>
+
 #include "kmod.h"
 
 /* A frame is in use where somebody beside us has a reference: a device, an I/O, a pipe. A poisoned
@@ -20,12 +22,30 @@ static bool marked(const u64 *bits, u32 i)
 	return bits[i / 64] >> (i % 64) & 1;
 }
 
+static bool look(struct kvc_zap *zap)
+{
+	u32 pages = KVC_EXTENT_SIZE / zap->page_size, i;
+	bool pinned = false;
+
+	memset(zap->pinned, 0, sizeof(zap->pinned));
+	for (i = 0; i < pages; i++) {
+		if (!marked(zap->pages, i) || !in_use(zap->extent, i * zap->page_size, zap->page_size))
+			continue;
+		zap->pinned[i / 64] |= 1ull << (i % 64);
+		pinned = true;
+	}
+	return pinned;
+}
+
+#define PATIENCE_FIRST 100 /* us, then twice as long */
+#define PATIENCE_LAST 3200
+
 /* Unmaps runs of neighbours at once, then looks who still has them. */
 static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
 {
 	struct kvslab_extent *x = &kvslab_extents[zap->extent];
-	u32 pages = KVC_EXTENT_SIZE / zap->page_size, i, first;
-	bool pinned = false;
+	u32 pages = KVC_EXTENT_SIZE / zap->page_size, i, first, us;
+	bool pinned;
 
 	down_write(&x->map_sem);
 	for (i = 0; i < pages; i++) {
@@ -36,13 +56,16 @@ static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
 		kvslab_unmap(pool, zap->extent, first * zap->page_size,
 			     (i + 1 - first) * zap->page_size);
 	}
-	for (i = 0; i < pages && !zap->waived; i++) {
-		if (!marked(zap->pages, i) || !in_use(zap->extent, i * zap->page_size, zap->page_size))
-			continue;
-		zap->pinned[i / 64] |= 1ull << (i % 64);
-		pinned = true;
-	}
 	up_write(&x->map_sem);
+	if (zap->waived)
+		return;
+	/* From here on nobody can map them. But another process that is just unmapping them has them
+	 * until it has flushed: a seal does not fail for that. */
+	pinned = look(zap);
+	for (us = PATIENCE_FIRST; pinned && zap->why == KVC_ZAP_SEAL && us <= PATIENCE_LAST; us *= 2) {
+		usleep_range(us, 2 * us);
+		pinned = look(zap);
+	}
 	if (pinned && zap->why != KVC_ZAP_SEAL)
 		kvslab_quarantine_kick();
 }
