@@ -32,7 +32,8 @@
  *
  * and those named with each command. A command that fails has changed nothing, unless it says
  * otherwise. When the answer cannot be written (EFAULT at the end of a command), what the command
- * did is undone. No command waits for other clients: whoever wants to, polls (see KVSLAB_EVENT_*).
+ * did is undone; SEAL, CACHE, CREATE and EVENTS, which cannot be, try to write it first, so that only
+ * who unmaps it meanwhile meets the case. No command waits for other clients: whoever wants to, polls (see KVSLAB_EVENT_*).
  *
  * Each field is read once; changing it meanwhile harms only whoever does so.
  */
@@ -102,11 +103,12 @@ struct kvslab_cmd {
  *   offset = arena << 42 | window | bytes in the arena
  *
  * The *writable* window shows the pages that are private to this client; touching anything else is
- * SIGBUS. It needs a descriptor open for reading and writing. When a page is sealed or freed it is
- * gone from this window before the command returns. The *read-only* window shows every page of the
- * pool, whoever holds it; it can never be made writable. Neither can be made executable, and
- * neither is inherited over fork(): a child maps again. A mapping may be of any part of the arena,
- * in frames, but not pass its end (EINVAL); memory need not be there when it is made.
+ * SIGBUS. It needs a descriptor open for reading and writing. A sealed page is gone from this window
+ * before the command returns. A freed one is gone before it is anybody else's; until then a store to
+ * it may be taken, and is lost. The *read-only* window shows every page of the pool, whoever holds
+ * it; it can never be made writable (EACCES). Neither can be made executable, and neither is
+ * inherited over fork(): a child maps again. A mapping may be of any part of the arena, in frames,
+ * but not pass its end (EINVAL); memory need not be there when it is made.
  *
  * 32-bit processes reach arenas 0 to 3, and not the counters.
  */
