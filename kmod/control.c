@@ -113,7 +113,6 @@ static const struct file_operations control_fops = {
 	.unlocked_ioctl = control_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.uring_cmd = control_uring,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice control = {

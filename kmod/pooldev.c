@@ -203,7 +203,6 @@ const struct file_operations kvslab_pool_fops = {
 	.uring_cmd = pool_uring,
 	.mmap = kvslab_mmap,
 	.poll = kvslab_poll,
-	.llseek = no_llseek,
 };
 
 int kvslab_nodes_init(void)
