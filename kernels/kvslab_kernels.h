@@ -87,9 +87,11 @@ struct kern_attn {
 	const float *q; /* [n_q][n_heads * head_dim], row stride q_ld floats, after RoPE */
 	float *out; /* the same shape and stride; not q itself */
 	uint32_t q_ld;
-	uint32_t n_q, pos0; /* query i is at position pos0 + i and sees keys 0 .. pos0 + i */
+	uint32_t n_q, pos0; /* query i is at position pos0 + i and sees keys 0 .. pos0 + i, */
+	uint32_t window; /* of these the last so many; 0: all */
 	uint32_t n_heads, n_kv_heads, head_dim; /* n_heads a multiple of n_kv_heads; head_dim a multiple of 8 */
 	float scale;
+	float softcap; /* scores s become softcap * tanh(s / softcap); 0: they stay */
 	bool kv_f32; /* else f16 */
 	/* Pages of this layer's group: page b holds positions b*page_tokens .. ; enough for pos0 + n_q keys. */
 	const void *const *pages;
@@ -129,6 +131,8 @@ struct kern_ops {
 	/* Queries [i0, i1) of the run for all query heads of kv head @kvh. */
 	void (*attention)(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32_t i1);
 	void (*swiglu)(float *y, const float *g, const float *u, uint32_t n); /* y may be g */
+	void (*geglu)(float *y, const float *g, const float *u, uint32_t n); /* the same with GELU */
+	void (*softcap)(float *x, uint32_t n, float cap); /* x = cap * tanh(x / cap) */
 	void (*add)(float *x, const float *y, uint32_t n); /* x += y */
 	void (*exp)(float *x, uint32_t n); /* in place; for tests and sampling */
 	float (*max)(const float *x, uint32_t n, bool *finite); /* n >= 1; *finite: all of them are */
@@ -141,6 +145,8 @@ const struct kern_ops *kern_ops_get(const char *name);
 
 /* Row @pos of the table: rope_dim floats, cos and sin of pair i at [2i], [2i + 1]. Fills [0, n_pos). */
 void kern_rope_table(float *table, uint32_t n_pos, uint32_t rope_dim, double base);
+/* The same with the angle of pair i at position 1 given, and cosines and sines multiplied by @scale. */
+void kern_rope_table_of(float *table, uint32_t n_pos, uint32_t rope_dim, const double *freq, double scale);
 
 /* How to draw one token; zero-initialised means greedy. */
 struct kern_sampling {

@@ -204,17 +204,13 @@ static int open_embedded(struct engine *e, const struct engine_opts *o)
 static int open_pool(struct engine *e, const struct engine_opts *o)
 {
 	struct kvslab_kv_opts kv = { .geometry = e->geometry };
-	struct {
-		double base;
-		uint32_t dim;
-	} __attribute__((packed)) rope = { e->model->rope_base, e->model->rope_dim };
 	int err;
 
 	if (o->node ? open_node(e, o->node) : open_embedded(e, o))
 		return -1;
 	memcpy(kv.model_digest, e->model->digest, sizeof(kv.model_digest));
-	kv.rope = &rope;
-	kv.rope_size = sizeof(rope);
+	kv.rope = e->model->rope_key;
+	kv.rope_size = sizeof(e->model->rope_key);
 	err = kvslab_kv_open(&e->kv, e->pool, &kv);
 	if (err) {
 		msg("the pool cannot hold the model's pages of %u KiB: %s", e->geometry.page_size >> 10,

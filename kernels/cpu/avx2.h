@@ -89,6 +89,19 @@ INLINE __m256 exp8(__m256 x)
 	return _mm256_andnot_ps(low, _mm256_mul_ps(p, _mm256_castsi256_ps(e)));
 }
 
+INLINE __m256 tanh8(__m256 x)
+{
+	const __m256 one = _mm256_set1_ps(1.0f);
+	__m256 small = _mm256_cmp_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x), _mm256_set1_ps(0.25f), _CMP_LT_OQ);
+	__m256 z = _mm256_mul_ps(x, x), p, big;
+
+	big = _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(one, exp8(_mm256_add_ps(x, x))));
+	p = _mm256_fmadd_ps(z, _mm256_set1_ps(0x1.664f48p-6f), _mm256_set1_ps(-0x1.ba1ba2p-5f));
+	p = _mm256_fmadd_ps(z, p, _mm256_set1_ps(0x1.111112p-3f));
+	p = _mm256_fmadd_ps(z, p, _mm256_set1_ps(-0x1.555556p-2f));
+	return _mm256_blendv_ps(_mm256_sub_ps(one, big), _mm256_fmadd_ps(_mm256_mul_ps(x, z), p, x), small);
+}
+
 INLINE float max8(__m256 a)
 {
 	__m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -48,7 +48,7 @@ void avx2_append(const struct kern_append *a, uint32_t i0, uint32_t i1)
 struct pair {
 	const float *q;
 	float *out;
-	uint32_t keys; /* that it sees */
+	uint32_t low, keys; /* sees [low, keys) */
 	float m, l;
 };
 
@@ -118,41 +118,53 @@ INLINE void values(float *o, const float *v, const uint32_t n, uint32_t dim, con
 		_mm256_store_ps(o + 8 * i, acc[i]);
 }
 
-/* The tile that begins at key @j0, for one pair that sees at least that key. */
-INLINE void tile(const struct block *b, struct pair *p, float *o, uint32_t j0, float scale, const uint32_t dim)
+/* Lanes of the group of eight at @at that are in [low, high), all three counted from the tile's first key. */
+INLINE __m256 seen(uint32_t at, uint32_t low, uint32_t high)
 {
-	uint32_t keys = p->keys - j0 < TILE ? p->keys - j0 : TILE, groups = (keys + 7) / 8, g, d;
+	__m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int)at));
+
+	return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)low), lane),
+						       _mm256_cmpgt_epi32(_mm256_set1_epi32((int)high), lane)));
+}
+
+/* The tile that begins at key @j0, for one pair that sees at least that key. */
+INLINE void tile(const struct block *b, struct pair *p, float *o, uint32_t j0, float scale, float softcap,
+		 const uint32_t dim)
+{
+	uint32_t skip = p->low > j0 ? p->low - j0 : 0, keys = p->keys - j0 < TILE ? p->keys - j0 : TILE;
+	uint32_t groups = (keys + 7) / 8, g, d;
 	_Alignas(32) float prob[TILE];
 	__m256 top = _mm256_set1_ps(p->m), sum = _mm256_setzero_ps(), s;
 	float m, c;
 
 	for (g = 0; g < groups; g++) {
 		s = _mm256_mul_ps(scores(p->q, b->k + g * 8 * dim, dim), _mm256_set1_ps(scale));
-		if (keys - g * 8 < 8)
-			s = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), s,
-					     _mm256_castsi256_ps(lanes_below(keys - g * 8)));
+		if (softcap > 0)
+			s = _mm256_mul_ps(tanh8(_mm256_div_ps(s, _mm256_set1_ps(softcap))), _mm256_set1_ps(softcap));
+		if (keys - g * 8 < 8 || skip > g * 8)
+			s = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), s, seen(g * 8, skip, keys));
 		_mm256_store_ps(prob + g * 8, s);
 		top = _mm256_max_ps(s, top); /* NaN: the second */
 	}
 	m = max8(top);
-	c = j0 ? exp_one(p->m - m) : 0.0f;
+	c = j0 / TILE > p->low / TILE ? exp_one(p->m - m) : 0.0f;
 	for (g = 0; g < groups; g++) {
 		s = exp8(_mm256_sub_ps(_mm256_load_ps(prob + g * 8), _mm256_set1_ps(m)));
-		if (keys - g * 8 < 8)
-			s = _mm256_and_ps(s, _mm256_castsi256_ps(lanes_below(keys - g * 8)));
+		if (keys - g * 8 < 8 || skip > g * 8)
+			s = _mm256_and_ps(s, seen(g * 8, skip, keys));
 		_mm256_store_ps(prob + g * 8, s);
 		sum = _mm256_add_ps(sum, s);
 	}
 	p->l = fmaf(p->l, c, tree8(sum));
 	p->m = m;
 	for (d = 0; d + 64 <= dim; d += 64)
-		values(o + d, b->v + d, 8, dim, prob, keys, c);
+		values(o + d, b->v + skip * dim + d, 8, dim, prob + skip, keys - skip, c);
 	if (dim - d >= 32) {
-		values(o + d, b->v + d, 4, dim, prob, keys, c);
+		values(o + d, b->v + skip * dim + d, 4, dim, prob + skip, keys - skip, c);
 		d += 32;
 	}
 	for (; d < dim; d += 8)
-		values(o + d, b->v + d, 1, dim, prob, keys, c);
+		values(o + d, b->v + skip * dim + d, 1, dim, prob + skip, keys - skip, c);
 }
 
 static void block_run(const struct kern_attn *a, uint32_t kvh, struct block *b)
@@ -160,19 +172,20 @@ static void block_run(const struct kern_attn *a, uint32_t kvh, struct block *b)
 	uint32_t last = b->pair[b->n - 1].keys, dim = a->head_dim, j0, n, i, d;
 
 	memset(b->o, 0, sizeof(*b->o) * b->n * dim);
-	for (j0 = 0; j0 < last; j0 += TILE) {
+	/* The first pair is the earliest query. */
+	for (j0 = b->pair[0].low / TILE * TILE; j0 < last; j0 += TILE) {
 		n = last - j0 < TILE ? last - j0 : TILE;
 		load_tile(a, a->layer_offset, kvh, j0, n, b->k);
 		load_tile(a, a->layer_offset + a->v_offset, kvh, j0, n, b->v);
 		for (i = 0; i < b->n; i++) {
-			if (b->pair[i].keys <= j0)
+			if (b->pair[i].keys <= j0 || b->pair[i].low >= j0 + TILE)
 				continue;
 			if (dim == 64)
-				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, 64);
+				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, a->softcap, 64);
 			else if (dim == 128)
-				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, 128);
+				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, a->softcap, 128);
 			else
-				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, dim);
+				tile(b, b->pair + i, b->o + i * dim, j0, a->scale, a->softcap, dim);
 		}
 	}
 	for (i = 0; i < b->n; i++)
@@ -196,6 +209,7 @@ void avx2_attention(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32
 			b.pair[b.n++] = (struct pair){
 				.q = a->q + at,
 				.out = a->out + at,
+				.low = a->window && a->pos0 + i + 1 > a->window ? a->pos0 + i + 1 - a->window : 0,
 				.keys = a->pos0 + i + 1,
 				.m = -INFINITY,
 			};

@@ -144,6 +144,34 @@ static void avx2_swiglu(float *y, const float *g, const float *u, uint32_t n)
 		y[i] = g[i] / (1.0f + exp_one(-g[i])) * u[i];
 }
 
+static void avx2_geglu(float *y, const float *g, const float *u, uint32_t n)
+{
+	const __m256 one = _mm256_set1_ps(1.0f);
+	uint32_t i;
+
+	for (i = 0; i + 8 <= n; i += 8) {
+		__m256 v = _mm256_loadu_ps(g + i), z = _mm256_mul_ps(v, _mm256_mul_ps(v, v));
+
+		z = _mm256_fmadd_ps(z, _mm256_set1_ps(0x1.6e4e26p-5f), v);
+		z = exp8(_mm256_mul_ps(z, _mm256_set1_ps(-0x1.988454p+0f)));
+		v = _mm256_div_ps(v, _mm256_add_ps(one, z));
+		_mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(u + i)));
+	}
+	for (; i < n; i++)
+		y[i] = gelu_one(g[i]) * u[i];
+}
+
+static void avx2_softcap(float *x, uint32_t n, float cap)
+{
+	const __m256 c = _mm256_set1_ps(cap);
+	uint32_t i;
+
+	for (i = 0; i + 8 <= n; i += 8)
+		_mm256_storeu_ps(x + i, _mm256_mul_ps(tanh8(_mm256_div_ps(_mm256_loadu_ps(x + i), c)), c));
+	for (; i < n; i++)
+		x[i] = tanh_one(x[i] / cap) * cap;
+}
+
 static void avx2_add(float *x, const float *y, uint32_t n)
 {
 	uint32_t i;
@@ -210,6 +238,8 @@ static float avx2_expsum(const float *x, uint32_t n, float sub)
 	.append = avx2_append,         \
 	.attention = avx2_attention,   \
 	.swiglu = avx2_swiglu,         \
+	.geglu = avx2_geglu,           \
+	.softcap = avx2_softcap,       \
 	.add = avx2_add,               \
 	.exp = avx2_exp,               \
 	.max = avx2_max,               \

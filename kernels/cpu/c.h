@@ -47,4 +47,23 @@ static inline float exp_one(float x)
 	return p * float_of((uint32_t)((int32_t)n + 127) << 23);
 }
 
+static inline float tanh_one(float x)
+{
+	float z = x * x, p;
+
+	if (!(fabsf(x) < 0.25f))
+		return 1.0f - 2.0f / (1.0f + exp_one(x + x));
+	p = fmaf(z, 0x1.664f48p-6f, -0x1.ba1ba2p-5f);
+	p = fmaf(z, p, 0x1.111112p-3f);
+	p = fmaf(z, p, -0x1.555556p-2f);
+	return fmaf(x * z, p, x);
+}
+
+static inline float gelu_one(float g)
+{
+	float z = fmaf(g * (g * g), 0x1.6e4e26p-5f, g);
+
+	return g / (1.0f + exp_one(z * -0x1.988454p+0f));
+}
+
 #endif

@@ -57,23 +57,25 @@ struct softmax {
 	float o[KERN_HEAD_DIM_MAX];
 };
 
-/* Keys [j0, j0 + n) of a tile, n <= 32, n >= 1. */
-static void tile(const struct kern_attn *a, uint32_t kvh, const float *q, uint32_t j0, uint32_t n,
-		 struct softmax *st)
+/* Keys [j0 + skip, j0 + n) of a tile, skip < n <= 32. */
+static void tile(const struct kern_attn *a, uint32_t kvh, const float *q, uint32_t j0, uint32_t skip, uint32_t n,
+		 bool first, struct softmax *st)
 {
 	float p[KERN_ATTN_TILE], row[KERN_HEAD_DIM_MAX], acc[8] = { 0 }, m = st->m, c;
 	uint32_t j, d, run;
 
-	for (j = 0; j < n; j++) {
+	for (j = skip; j < n; j++) {
 		const void *k = page_rows(a, a->layer_offset, kvh, j0 + j, &run);
 
 		row_load(row, k, a->head_dim, a->kv_f32);
 		p[j] = dot(q, row, a->head_dim) * a->scale;
+		if (a->softcap > 0)
+			p[j] = tanh_one(p[j] / a->softcap) * a->softcap;
 		if (p[j] > m)
 			m = p[j];
 	}
-	c = j0 ? exp_one(st->m - m) : 0.0f;
-	for (j = 0; j < n; j++) {
+	c = first ? 0.0f : exp_one(st->m - m);
+	for (j = skip; j < n; j++) {
 		p[j] = exp_one(p[j] - m);
 		acc[j & 7] += p[j];
 	}
@@ -81,7 +83,7 @@ static void tile(const struct kern_attn *a, uint32_t kvh, const float *q, uint32
 	st->m = m;
 	for (d = 0; d < a->head_dim; d++)
 		st->o[d] *= c;
-	for (j = 0; j < n; j++) {
+	for (j = skip; j < n; j++) {
 		const void *v = page_rows(a, a->layer_offset + a->v_offset, kvh, j0 + j, &run);
 
 		row_load(row, v, a->head_dim, a->kv_f32);
@@ -92,19 +94,21 @@ static void tile(const struct kern_attn *a, uint32_t kvh, const float *q, uint32
 
 void c_attention(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32_t i1)
 {
-	uint32_t ratio = a->n_heads / a->n_kv_heads, i, h, j, d, keys;
+	uint32_t ratio = a->n_heads / a->n_kv_heads, i, h, j, j0, d, keys, low;
 	struct softmax st;
 
 	assert(a->head_dim % 8 == 0 && a->head_dim <= KERN_HEAD_DIM_MAX);
 	for (i = i0; i < i1; i++) {
 		keys = a->pos0 + i + 1;
+		low = a->window && keys > a->window ? keys - a->window : 0;
+		j0 = low / KERN_ATTN_TILE * KERN_ATTN_TILE;
 		for (h = kvh * ratio; h < (kvh + 1) * ratio; h++) {
 			size_t at = (size_t)i * a->q_ld + h * a->head_dim;
 
 			st = (struct softmax){ .m = -INFINITY };
-			for (j = 0; j < keys; j += KERN_ATTN_TILE)
-				tile(a, kvh, a->q + at, j, keys - j < KERN_ATTN_TILE ? keys - j : KERN_ATTN_TILE,
-				     &st);
+			for (j = j0; j < keys; j += KERN_ATTN_TILE)
+				tile(a, kvh, a->q + at, j, low > j ? low - j : 0,
+				     keys - j < KERN_ATTN_TILE ? keys - j : KERN_ATTN_TILE, j == j0, &st);
 			for (d = 0; d < a->head_dim; d++)
 				a->out[at + d] = st.o[d] / st.l;
 		}

@@ -34,6 +34,22 @@ void c_swiglu(float *y, const float *g, const float *u, uint32_t n)
 		y[i] = g[i] / (1.0f + exp_one(-g[i])) * u[i];
 }
 
+void c_geglu(float *y, const float *g, const float *u, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		y[i] = gelu_one(g[i]) * u[i];
+}
+
+void c_softcap(float *x, uint32_t n, float cap)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		x[i] = tanh_one(x[i] / cap) * cap;
+}
+
 void c_add(float *x, const float *y, uint32_t n)
 {
 	uint32_t i;
@@ -84,6 +100,8 @@ const struct kern_ops kern_ops_c = {
 	.append = c_append,
 	.attention = c_attention,
 	.swiglu = c_swiglu,
+	.geglu = c_geglu,
+	.softcap = c_softcap,
 	.add = c_add,
 	.exp = c_exp,
 	.max = c_max,

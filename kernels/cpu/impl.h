@@ -17,6 +17,8 @@ void c_rope(float *x, uint32_t heads, uint32_t head_dim, uint32_t rope_dim, cons
 void c_append(const struct kern_append *a, uint32_t i0, uint32_t i1);
 void c_attention(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32_t i1);
 void c_swiglu(float *y, const float *g, const float *u, uint32_t n);
+void c_geglu(float *y, const float *g, const float *u, uint32_t n);
+void c_softcap(float *x, uint32_t n, float cap);
 void c_add(float *x, const float *y, uint32_t n);
 void c_exp(float *x, uint32_t n);
 float c_max(const float *x, uint32_t n, bool *finite);

@@ -9,7 +9,6 @@
  * Results do not depend on either choice: no sum crosses workers (docs/numerics.md).
  */
 #include <errno.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +68,7 @@ struct cpu {
 	float *last; /* [LOGIT_ROWS][dim_ld] */
 	struct kern_act act_last;
 	uint32_t *scratch; /* [workers][SCRATCH * vocab] */
-	float *rope; /* [rope_rows][rope_dim] */
+	float *rope[2]; /* [rope_rows][rope_dim]; [1]: of local layers, may be the same */
 	uint32_t rope_rows;
 };
 
@@ -180,6 +179,7 @@ static void quantise_rows(struct lane *l, const struct kern_act *act, uint32_t l
 /* One of several weights that read the same rows; their tiles are shared out as one. */
 struct target {
 	const struct kern_weight *w;
+	const float *bias; /* [w->rows], or NULL */
 	float *y;
 	size_t ldy;
 };
@@ -189,6 +189,14 @@ static uint32_t tiles_of(const struct kern_weight *w)
 	return (w->rows + KERN_TILE_ROWS - 1) / KERN_TILE_ROWS;
 }
 
+static void product_rows(const struct cpu *c, const struct target *t, uint32_t r0, uint32_t r1, const struct kern_act *act,
+			 uint32_t n)
+{
+	c->ops->product(t->w, r0, r1, act, n, t->y, t->ldy);
+	for (uint32_t i = 0; i < n && t->bias; i++)
+		c->ops->add(t->y + i * t->ldy + r0, t->bias + r0, r1 - r0);
+}
+
 static void product_tiles(const struct cpu *c, const struct target *t, uint32_t n_targets, uint32_t lo, uint32_t hi,
 			  const struct kern_act *act, uint32_t n)
 {
@@ -196,7 +204,7 @@ static void product_tiles(const struct cpu *c, const struct target *t, uint32_t 
 		uint32_t tiles = tiles_of(t[i].w), end = hi < tiles ? hi : tiles, r1 = end * KERN_TILE_ROWS;
 
 		if (lo < end)
-			c->ops->product(t[i].w, lo * KERN_TILE_ROWS, r1 < t[i].w->rows ? r1 : t[i].w->rows, act, n, t[i].y, t[i].ldy);
+			product_rows(c, &t[i], lo * KERN_TILE_ROWS, r1 < t[i].w->rows ? r1 : t[i].w->rows, act, n);
 		lo = lo > tiles ? lo - tiles : 0;
 		hi -= end;
 	}
@@ -239,11 +247,18 @@ static void norm_rows(struct lane *l, const float *weight, uint32_t levels)
 	quantise_rows(l, &l->s->act_h, levels, l->r0, l->r1);
 }
 
-static void add_rows(struct lane *l)
+/* @norm: of what is added, or NULL. */
+static void add_rows(struct lane *l, const float *norm)
 {
 	struct cpu *c = l->c;
 	size_t dim = c->m->dim;
 
+	for (uint32_t r = l->r0; r < l->r1 && norm; r++) {
+		c->ops->rmsnorm(l->s->h + r * (size_t)c->dim_ld, c->y + r * dim, norm, c->m->dim, c->m->eps);
+		c->ops->add(l->s->x + r * dim, l->s->h + r * (size_t)c->dim_ld, c->m->dim);
+	}
+	if (norm)
+		return;
 	c->ops->add(l->s->x + l->r0 * dim, c->y + l->r0 * dim, (uint32_t)((l->r1 - l->r0) * dim));
 }
 
@@ -253,7 +268,13 @@ static void layer_place(const struct cpu *c, uint32_t layer, uint32_t *group, si
 	*offset = (size_t)(layer % c->geo.layers_per_group) * c->geo.layer_stride;
 }
 
-/* Rotate the queries and store keys and values of this worker's share of the rows. */
+static void head_norms(const struct cpu *c, float *x, const float *norm, uint32_t heads)
+{
+	for (uint32_t h = 0; h < heads && norm; h++, x += c->m->head_dim)
+		c->ops->rmsnorm(x, x, norm, c->m->head_dim, c->m->eps);
+}
+
+/* Norm and rotate the queries and store keys and values of this worker's share of the rows. */
 static void store_rows(struct lane *l, uint32_t layer)
 {
 	struct cpu *c = l->c;
@@ -265,7 +286,7 @@ static void store_rows(struct lane *l, uint32_t layer)
 		.n_kv_heads = m->n_kv_heads,
 		.head_dim = m->head_dim,
 		.rope_dim = m->rope_dim,
-		.rope = c->rope,
+		.rope = c->rope[m->local[layer]],
 		.kv_f32 = c->geo.kv_type == KVSLAB_KV_F32,
 		.page_tokens = c->geo.page_tokens,
 		.v_offset = c->geo.v_offset,
@@ -277,10 +298,12 @@ static void store_rows(struct lane *l, uint32_t layer)
 	for (uint32_t r = lo; r < hi; r++) {
 		struct row_ref *ref = &c->rows[r];
 
+		head_norms(c, c->q + (size_t)r * c->q_ld, m->layers[layer].q_norm, m->n_heads);
 		c->ops->rope(c->q + (size_t)r * c->q_ld, m->n_heads, m->head_dim, m->rope_dim,
-			     c->rope + (size_t)ref->row->pos * m->rope_dim);
+			     a.rope + (size_t)ref->row->pos * m->rope_dim);
 		if (ref->row->flags & KVSLAB_ROW_STORED)
 			continue;
+		head_norms(c, c->k + (size_t)r * kv, m->layers[layer].k_norm, m->n_kv_heads);
 		a.k = c->k + (size_t)r * kv;
 		a.v = c->v + (size_t)r * kv;
 		a.n = 1;
@@ -300,7 +323,9 @@ static void attend(struct lane *l, uint32_t layer)
 		.n_heads = m->n_heads,
 		.n_kv_heads = m->n_kv_heads,
 		.head_dim = m->head_dim,
-		.scale = 1.0f / sqrtf((float)m->head_dim),
+		.window = m->local[layer] ? m->window : 0,
+		.scale = m->attn_scale,
+		.softcap = m->attn_softcap,
 		.kv_f32 = c->geo.kv_type == KVSLAB_KV_F32,
 		.page_tokens = c->geo.page_tokens,
 		.v_offset = c->geo.v_offset,
@@ -328,7 +353,7 @@ static void gate_rows(struct lane *l, uint32_t levels)
 	uint32_t ffn = c->m->ffn;
 
 	for (uint32_t r = l->r0; r < l->r1; r++)
-		c->ops->swiglu(l->s->a + (size_t)r * c->ffn_ld, c->gate + (size_t)r * ffn, c->up + (size_t)r * ffn, ffn);
+		(c->m->gelu ? c->ops->geglu : c->ops->swiglu)(l->s->a + (size_t)r * c->ffn_ld, c->gate + (size_t)r * ffn, c->up + (size_t)r * ffn, ffn);
 	quantise_rows(l, &l->s->act_a, levels, l->r0, l->r1);
 }
 
@@ -338,10 +363,10 @@ static void layer_forward(struct lane *l, uint32_t i)
 	const struct model *m = c->m;
 	const struct model_layer *y = &m->layers[i];
 	uint32_t n = c->n_rows, kv = m->n_kv_heads * m->head_dim;
-	const struct target qkv[] = { { &y->wq, c->q, c->q_ld }, { &y->wk, c->k, kv }, { &y->wv, c->v, kv } };
-	const struct target out[] = { { &y->wo, c->y, m->dim } };
-	const struct target gated[] = { { &y->gate, c->gate, m->ffn }, { &y->up, c->up, m->ffn } };
-	const struct target down[] = { { &y->down, c->y, m->dim } };
+	const struct target qkv[] = { { &y->wq, y->bq, c->q, c->q_ld }, { &y->wk, y->bk, c->k, kv }, { &y->wv, y->bv, c->v, kv } };
+	const struct target out[] = { { &y->wo, y->bo, c->y, m->dim } };
+	const struct target gated[] = { { &y->gate, y->bgate, c->gate, m->ffn }, { &y->up, y->bup, c->up, m->ffn } };
+	const struct target down[] = { { &y->down, y->bdown, c->y, m->dim } };
 
 	norm_rows(l, y->attn_norm, levels_of(qkv, 3));
 	rows_done(l);
@@ -357,7 +382,7 @@ static void layer_forward(struct lane *l, uint32_t i)
 	}
 	products(l, out, 1, &l->s->act_o, n);
 	workers_barrier(l->w);
-	add_rows(l);
+	add_rows(l, y->post_attn_norm);
 	norm_rows(l, y->ffn_norm, levels_of(gated, 2));
 	rows_done(l);
 	products(l, gated, 2, &l->s->act_h, n);
@@ -366,7 +391,7 @@ static void layer_forward(struct lane *l, uint32_t i)
 	rows_done(l);
 	products(l, down, 1, &l->s->act_a, n);
 	workers_barrier(l->w);
-	add_rows(l);
+	add_rows(l, y->post_ffn_norm);
 }
 
 static float logprob_of(const struct cpu *c, const float *logits, uint32_t token)
@@ -425,7 +450,7 @@ static void sample_rows(struct lane *l)
 {
 	struct cpu *c = l->c;
 	const struct model *m = c->m;
-	const struct target out[] = { { &m->output, c->logits, m->vocab } };
+	const struct target out[] = { { &m->output, NULL, c->logits, m->vocab } };
 	uint32_t lo, hi;
 
 	rows_done(l); /* rows of x are read by whoever norms them */
@@ -440,10 +465,20 @@ static void sample_rows(struct lane *l)
 		workers_barrier(l->w);
 		products(l, out, 1, &c->act_last, n);
 		workers_barrier(l->w);
-		for (uint32_t i = lo; i < hi; i++)
+		for (uint32_t i = lo; i < hi; i++) {
+			if (m->final_softcap > 0)
+				c->ops->softcap(c->logits + (size_t)i * m->vocab, m->vocab, m->final_softcap);
 			sample_row(l, c->want[w0 + i], c->logits + (size_t)i * m->vocab);
+		}
 		workers_barrier(l->w);
 	}
+}
+
+static void embed_row(const struct model *m, uint32_t token, float *x)
+{
+	kern_row_get(&m->embed, token, x);
+	for (uint32_t i = 0; i < m->dim && m->embed_scale != 1; i++)
+		x[i] *= m->embed_scale;
 }
 
 static void forward(void *arg, struct workers *w, uint32_t thread)
@@ -457,7 +492,7 @@ static void forward(void *arg, struct workers *w, uint32_t thread)
 	if (!l.few)
 		workers_split(w, thread, c->n_rows, 1, &l.r0, &l.r1);
 	for (uint32_t r = l.r0; r < l.r1; r++)
-		kern_row_get(&m->embed, c->rows[r].row->token, l.s->x + (size_t)r * m->dim);
+		embed_row(m, c->rows[r].row->token, l.s->x + (size_t)r * m->dim);
 	for (uint32_t i = 0; i < m->n_layers; i++)
 		layer_forward(&l, i);
 	sample_rows(&l);
@@ -474,21 +509,33 @@ static void cpu_geometry(struct kvslab_executor *ex, struct kvslab_geometry *geo
 	geometry->head_dim = m->head_dim;
 }
 
+static void rope_free(struct cpu *c)
+{
+	if (c->rope[1] != c->rope[0])
+		free(c->rope[1]);
+	free(c->rope[0]);
+}
+
 static int rope_grow(struct cpu *c, uint32_t positions)
 {
 	const struct model *m = c->m;
-	uint32_t n;
-	float *t;
+	float *t[2] = { NULL, NULL };
+	uint32_t n, i, tables = memcmp(&m->rope[0], &m->rope[1], sizeof(m->rope[0])) ? 2 : 1;
 
 	if (positions <= c->rope_rows)
 		return 0;
 	n = (positions + ROPE_STEP - 1) / ROPE_STEP * ROPE_STEP;
-	t = room((size_t)n * m->rope_dim, sizeof(float));
-	if (!t)
-		return -ENOMEM;
-	kern_rope_table(t, n, m->rope_dim, m->rope_base);
-	free(c->rope);
-	c->rope = t;
+	for (i = 0; i < tables; i++) {
+		t[i] = room((size_t)n * m->rope_dim, sizeof(float));
+		if (!t[i]) {
+			free(t[0]);
+			return -ENOMEM;
+		}
+		kern_rope_table_of(t[i], n, m->rope_dim, m->rope[i].freq, m->rope[i].scale);
+	}
+	rope_free(c);
+	c->rope[0] = t[0];
+	c->rope[1] = tables == 2 ? t[1] : t[0];
 	c->rope_rows = n;
 	return 0;
 }
@@ -614,7 +661,7 @@ static void cpu_close(struct kvslab_executor *ex)
 	free(c->logits);
 	free(c->last);
 	free(c->scratch);
-	free(c->rope);
+	rope_free(c);
 	free(c);
 }
 

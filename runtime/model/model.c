@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* From a GGUF file of architecture llama to repacked weights. Every shape is checked before it is believed. */
+/* From a GGUF file's tensors to repacked weights. Every shape is checked before it is believed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,27 +8,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "arch.h"
 
 #define HUGE_SIZE (2ul << 20)
-#define LAYERS_MAX 1024
-#define DIM_MAX (1u << 17)
 #define VOCAB_MAX (1u << 22)
-#define CONTEXT_MAX (1u << 24)
 
 /* What is filled while a file is read: weights are laid out first, then backed by one mapping. */
 struct loader {
 	struct gguf *g;
 	struct model *m;
+	const struct arch *arch;
 	struct model_error *e;
 	bool *used; /* [n_tensors]: taken */
 	size_t bytes; /* of the mapping so far */
 	struct {
 		struct kern_weight *w;
 		const struct gguf_tensor *t;
+		const uint32_t *map; /* NULL: rows in the file's order */
 		size_t offset;
 	} *list;
 	uint32_t n_list, n_cap;
+	uint32_t *pairs; /* [n_heads * head_dim]: where rows of query and key matrices are in the file; NULL: in order */
 };
 
 struct model_map {
@@ -40,90 +40,9 @@ struct model_map {
 struct model_full {
 	struct model m;
 	struct model_map map;
+	float **vectors; /* norms and biases */
+	uint32_t n_vectors;
 };
-
-static int get_u32(struct loader *l, const char *key, uint64_t max, bool required, uint64_t fallback, uint32_t *out)
-{
-	const struct gguf_value *v = gguf_find(l->g, key);
-	uint64_t x = fallback;
-
-	if (!v && required)
-		return model_fail(l->e, -EINVAL, "the model file has no '%s': it is damaged or not a language model; fetch it again", key);
-	if (v && v->kind == GGUF_ARRAY)
-		return model_fail(l->e, -EOPNOTSUPP, "'%s' differs from layer to layer: such models are not supported", key);
-	if (v && !gguf_u64(l->g, key, &x))
-		return model_fail(l->e, -EINVAL, "'%s' is not a whole number: the file is damaged; fetch it again", key);
-	if (x < 1 || x > max)
-		return model_fail(l->e, -EINVAL, "'%s' is %" PRIu64 ", supported are 1 to %" PRIu64, key, x, max);
-	*out = (uint32_t)x;
-	return 0;
-}
-
-static int refuse_key(struct loader *l, const char *key, const char *what)
-{
-	if (!gguf_find(l->g, key))
-		return 0;
-	return model_fail(l->e, -EOPNOTSUPP, "the model uses %s ('%s'), which is not supported", what, key);
-}
-
-static int read_scaling(struct loader *l)
-{
-	struct gguf_str s;
-
-	if (gguf_string(l->g, "llama.rope.scaling.type", &s) && !(s.n == 4 && !memcmp(s.s, "none", 4)))
-		return model_fail(l->e, -EOPNOTSUPP,
-				  "the model scales its positions ('llama.rope.scaling.type' is '%.*s'); supported is 'none'",
-				  (int)(s.n < 64 ? s.n : 64), s.s);
-	return 0;
-}
-
-static int read_shape(struct loader *l)
-{
-	struct model *m = l->m;
-	struct model_error *e = l->e;
-	struct gguf_str arch;
-	uint64_t window;
-	double f;
-	int r;
-
-	if (!gguf_string(l->g, "general.architecture", &arch))
-		return model_fail(e, -EINVAL, "the model file does not name its architecture ('general.architecture'): it is damaged or not a model; fetch it again");
-	if (arch.n != 5 || memcmp(arch.s, "llama", 5))
-		return model_fail(e, -EOPNOTSUPP, "architecture '%.*s' is not supported; supported is: llama",
-				  (int)(arch.n < 64 ? arch.n : 64), arch.s);
-	if ((r = get_u32(l, "llama.block_count", LAYERS_MAX, true, 0, &m->n_layers)) ||
-	    (r = get_u32(l, "llama.context_length", CONTEXT_MAX, true, 0, &m->context)) ||
-	    (r = get_u32(l, "llama.embedding_length", DIM_MAX, true, 0, &m->dim)) ||
-	    (r = get_u32(l, "llama.feed_forward_length", DIM_MAX, true, 0, &m->ffn)) ||
-	    (r = get_u32(l, "llama.attention.head_count", 1024, true, 0, &m->n_heads)) ||
-	    (r = get_u32(l, "llama.attention.head_count_kv", 1024, false, m->n_heads, &m->n_kv_heads)) ||
-	    (r = get_u32(l, "llama.attention.key_length", KERN_HEAD_DIM_MAX, false, m->dim / m->n_heads, &m->head_dim)) ||
-	    (r = get_u32(l, "llama.rope.dimension_count", KERN_HEAD_DIM_MAX, false, m->head_dim, &m->rope_dim)) ||
-	    (r = refuse_key(l, "llama.expert_count", "a mixture of experts")) || (r = read_scaling(l)))
-		return r;
-	if (gguf_u64(l->g, "llama.attention.sliding_window", &window) && window && window < m->context)
-		return model_fail(e, -EOPNOTSUPP, "the model attends to a sliding window of %" PRIu64
-				  " tokens; supported is full attention", window);
-	if (m->head_dim % 8)
-		return model_fail(e, -EOPNOTSUPP, "a head has %u values; supported are multiples of 8 up to %u", m->head_dim,
-				  KERN_HEAD_DIM_MAX);
-	if (m->n_heads % m->n_kv_heads)
-		return model_fail(e, -EINVAL, "%u heads cannot share %u key/value heads evenly: the file is damaged", m->n_heads,
-				  m->n_kv_heads);
-	if (m->rope_dim % 2 || m->rope_dim > m->head_dim)
-		return model_fail(e, -EINVAL, "'llama.rope.dimension_count' is %u, a head has %u values: the file is damaged",
-				  m->rope_dim, m->head_dim);
-	if (!gguf_f64(l->g, "llama.attention.layer_norm_rms_epsilon", &f) || !(f > 0 && f < 1))
-		return model_fail(e, -EINVAL, "'llama.attention.layer_norm_rms_epsilon' is missing or not between 0 and 1: the file is damaged; fetch it again");
-	m->eps = (float)f;
-	m->rope_base = 10000;
-	if (gguf_f64(l->g, "llama.rope.freq_base", &f)) {
-		if (!(f >= 1 && f < 1e12))
-			return model_fail(e, -EINVAL, "'llama.rope.freq_base' is %g, supported are 1 to 1e12", f);
-		m->rope_base = f;
-	}
-	return 0;
-}
 
 static const struct gguf_tensor *take(struct loader *l, const char *name, bool required, uint64_t rows, uint64_t cols)
 {
@@ -148,7 +67,7 @@ static const struct gguf_tensor *take(struct loader *l, const char *name, bool r
 	return t;
 }
 
-static int take_weight(struct loader *l, const char *name, struct kern_weight *w, uint32_t rows, uint32_t cols)
+static int take_weight(struct loader *l, const char *name, struct kern_weight *w, const uint32_t *map, uint32_t rows, uint32_t cols)
 {
 	const struct gguf_tensor *t = take(l, name, true, rows, cols);
 	void *list;
@@ -170,24 +89,37 @@ static int take_weight(struct loader *l, const char *name, struct kern_weight *w
 	w->cols = cols;
 	l->list[l->n_list].w = w;
 	l->list[l->n_list].t = t;
+	l->list[l->n_list].map = map;
 	l->list[l->n_list++].offset = l->bytes;
 	l->bytes += (kern_weight_bytes(w->type, rows, cols) + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
 	return 0;
 }
 
-/* Norm weights: a vector, always f32 in such files. */
-static int take_norm(struct loader *l, const char *name, float **norm)
+/* A norm or a bias: a vector, always f32 in such files. @map as of a weight. */
+static int take_vector(struct loader *l, const char *name, bool required, const uint32_t *map, uint32_t n, float **vector)
 {
-	const struct gguf_tensor *t = take(l, name, true, 1, l->m->dim);
+	struct model_full *full = (struct model_full *)l->m;
+	const struct gguf_tensor *t;
+	float **list, *v;
 
+	if (!required && !gguf_tensor(l->g, name))
+		return 0;
+	t = take(l, name, true, 1, n);
 	if (!t)
 		return -EINVAL;
 	if (t->type != KERN_F32)
 		return model_fail(l->e, -EOPNOTSUPP, "tensor '%s' has type %s; supported is F32", name, kern_type_name(t->type));
-	*norm = malloc(l->m->dim * sizeof(float));
-	if (!*norm)
+	list = realloc(full->vectors, (full->n_vectors + 1) * sizeof(*list));
+	if (list)
+		full->vectors = list;
+	v = malloc(n * sizeof(*v));
+	if (!list || !v) {
+		free(v);
 		return model_fail(l->e, -ENOMEM, "no memory for tensor '%s'", name);
-	memcpy(*norm, t->data, l->m->dim * sizeof(float));
+	}
+	full->vectors[full->n_vectors++] = *vector = v;
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(v + i, (const float *)t->data + (map ? map[i] : i), sizeof(*v));
 	return 0;
 }
 
@@ -196,30 +128,73 @@ static int take_layer(struct loader *l, uint32_t i)
 	struct model *m = l->m;
 	struct model_layer *y = &m->layers[i];
 	uint32_t q = m->n_heads * m->head_dim, kv = m->n_kv_heads * m->head_dim;
+	bool post = l->arch->post_norm, qk = l->arch->qk_norm;
 	const struct {
 		const char *name;
 		struct kern_weight *w;
+		float **bias;
+		const uint32_t *map;
 		uint32_t rows, cols;
 	} weights[] = {
-		{ "attn_q", &y->wq, q, m->dim },       { "attn_k", &y->wk, kv, m->dim },
-		{ "attn_v", &y->wv, kv, m->dim },      { "attn_output", &y->wo, m->dim, q },
-		{ "ffn_gate", &y->gate, m->ffn, m->dim }, { "ffn_up", &y->up, m->ffn, m->dim },
-		{ "ffn_down", &y->down, m->dim, m->ffn },
+		{ "attn_q", &y->wq, &y->bq, l->pairs, q, m->dim },
+		{ "attn_k", &y->wk, &y->bk, l->pairs, kv, m->dim },
+		{ "attn_v", &y->wv, &y->bv, NULL, kv, m->dim },
+		{ "attn_output", &y->wo, &y->bo, NULL, m->dim, q },
+		{ "ffn_gate", &y->gate, &y->bgate, NULL, m->ffn, m->dim },
+		{ "ffn_up", &y->up, &y->bup, NULL, m->ffn, m->dim },
+		{ "ffn_down", &y->down, &y->bdown, NULL, m->dim, m->ffn },
+	};
+	const struct {
+		const char *name;
+		float **norm;
+		const uint32_t *map;
+		uint32_t n;
+		bool there;
+	} norms[] = {
+		{ "attn_norm", &y->attn_norm, NULL, m->dim, true },
+		{ "ffn_norm", &y->ffn_norm, NULL, m->dim, true },
+		{ "attn_q_norm", &y->q_norm, l->pairs, m->head_dim, qk },
+		{ "attn_k_norm", &y->k_norm, l->pairs, m->head_dim, qk },
+		{ "post_attention_norm", &y->post_attn_norm, NULL, m->dim, post },
+		{ "post_ffw_norm", &y->post_ffn_norm, NULL, m->dim, post },
 	};
 	char name[64];
 	int r;
 
-	snprintf(name, sizeof(name), "blk.%u.attn_norm.weight", i);
-	if ((r = take_norm(l, name, &y->attn_norm)))
-		return r;
-	snprintf(name, sizeof(name), "blk.%u.ffn_norm.weight", i);
-	if ((r = take_norm(l, name, &y->ffn_norm)))
-		return r;
+	for (size_t k = 0; k < sizeof(norms) / sizeof(norms[0]); k++) {
+		snprintf(name, sizeof(name), "blk.%u.%s.weight", i, norms[k].name);
+		if (norms[k].there && (r = take_vector(l, name, true, norms[k].map, norms[k].n, norms[k].norm)))
+			return r;
+	}
 	for (size_t k = 0; k < sizeof(weights) / sizeof(weights[0]); k++) {
 		snprintf(name, sizeof(name), "blk.%u.%s.weight", i, weights[k].name);
-		r = take_weight(l, name, weights[k].w, weights[k].rows, weights[k].cols);
+		r = take_weight(l, name, weights[k].w, weights[k].map, weights[k].rows, weights[k].cols);
 		if (r)
 			return r;
+		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, weights[k].name);
+		r = take_vector(l, name, false, weights[k].map, weights[k].rows, weights[k].bias);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* The rows of pairs (i, i + rope_dim / 2) of each head, as the kernels want them: one after the other. */
+static int map_pairs(struct loader *l)
+{
+	const struct model *m = l->m;
+	uint32_t n = m->n_heads * m->head_dim, i, at;
+
+	if (!l->arch->neox)
+		return 0;
+	l->pairs = malloc(n * sizeof(*l->pairs));
+	if (!l->pairs)
+		return model_fail(l->e, -ENOMEM, "no memory for the order of %u rows", n);
+	for (i = 0; i < n; i++) {
+		at = i % m->head_dim;
+		if (at < m->rope_dim)
+			at = at / 2 + at % 2 * (m->rope_dim / 2);
+		l->pairs[i] = i - i % m->head_dim + at;
 	}
 	return 0;
 }
@@ -230,10 +205,13 @@ static int refuse_rest(struct loader *l)
 	for (uint64_t i = 0; i < l->g->n_tensors; i++) {
 		struct gguf_str n = l->g->tensors[i].name;
 
+		/* arch.c has read it. */
+		if (n.n == 17 && !memcmp(n.s, "rope_freqs.weight", 17))
+			continue;
 		if (!l->used[i])
 			return model_fail(l->e, -EOPNOTSUPP,
-					  "the model has a tensor '%.*s' that architecture llama, as supported here, does not use",
-					  (int)(n.n < 100 ? n.n : 100), n.s);
+					  "the model has a tensor '%.*s' that architecture %s, as supported here, does not use",
+					  (int)(n.n < 100 ? n.n : 100), n.s, l->arch->name);
 	}
 	return 0;
 }
@@ -262,18 +240,38 @@ static int back(struct loader *l)
 		struct kern_weight *w = l->list[i].w;
 
 		w->data = (uint8_t *)start + l->list[i].offset;
-		kern_repack(w, l->list[i].t->data, NULL, 0, w->rows);
+		kern_repack(w, l->list[i].t->data, l->list[i].map, 0, w->rows);
 		gguf_drop(l->g, l->list[i].t->data, l->list[i].t->size);
 	}
 	l->m->weight_bytes = l->bytes;
 	return 0;
 }
 
+static int read_vocab(struct model *m, const struct gguf *g, struct model_error *e)
+{
+	const struct gguf_tensor *t = gguf_tensor(g, "token_embd.weight");
+
+	if (!t || t->dims[1] < 2 || t->dims[1] > VOCAB_MAX)
+		return model_fail(e, -EINVAL, "the model file has no tensor 'token_embd.weight' with 2 to %u rows: it is damaged or of another kind; fetch it again",
+				  VOCAB_MAX);
+	m->vocab = (uint32_t)t->dims[1];
+	return 0;
+}
+
+int model_shape(struct model *m, const struct gguf *g, struct model_error *e)
+{
+	const struct arch *arch;
+	int r;
+
+	memset(m, 0, sizeof(*m));
+	r = arch_read(m, g, &arch, e);
+	return r ? r : read_vocab(m, g, e);
+}
+
 int model_open(struct model **out, struct gguf *g, struct model_error *e)
 {
 	struct model_full *full = calloc(1, sizeof(*full));
 	struct loader l = { .g = g, .e = e };
-	const struct gguf_tensor *t;
 	struct model *m;
 	int r;
 
@@ -281,26 +279,21 @@ int model_open(struct model **out, struct gguf *g, struct model_error *e)
 		return model_fail(e, -ENOMEM, "no memory for the model");
 	l.m = m = &full->m;
 	l.used = calloc(g->n_tensors + 1, sizeof(*l.used));
-	r = l.used ? read_shape(&l) : model_fail(e, -ENOMEM, "no memory for %" PRIu64 " tensors", g->n_tensors);
-	if (r)
-		goto fail;
-	r = -EINVAL;
-	t = gguf_tensor(g, "token_embd.weight");
-	if (!t || t->dims[1] < 2 || t->dims[1] > VOCAB_MAX) {
-		r = model_fail(e, -EINVAL, "the model file has no tensor 'token_embd.weight' with 2 to %u rows: it is damaged or of another kind; fetch it again",
-			       VOCAB_MAX);
+	if (!l.used) {
+		r = model_fail(e, -ENOMEM, "no memory for %" PRIu64 " tensors", g->n_tensors);
 		goto fail;
 	}
-	m->vocab = (uint32_t)t->dims[1];
+	if ((r = arch_read(m, g, &l.arch, e)) || (r = read_vocab(m, g, e)) || (r = map_pairs(&l)))
+		goto fail;
 	m->layers = calloc(m->n_layers, sizeof(*m->layers));
 	if (!m->layers) {
 		r = model_fail(e, -ENOMEM, "no memory for %u layers", m->n_layers);
 		goto fail;
 	}
-	if ((r = take_weight(&l, "token_embd.weight", &m->embed, m->vocab, m->dim)) ||
-	    (r = take_norm(&l, "output_norm.weight", &m->output_norm)))
+	if ((r = take_weight(&l, "token_embd.weight", &m->embed, NULL, m->vocab, m->dim)) ||
+	    (r = take_vector(&l, "output_norm.weight", true, NULL, m->dim, &m->output_norm)))
 		goto fail;
-	if (gguf_tensor(g, "output.weight") && (r = take_weight(&l, "output.weight", &m->output, m->vocab, m->dim)))
+	if (gguf_tensor(g, "output.weight") && (r = take_weight(&l, "output.weight", &m->output, NULL, m->vocab, m->dim)))
 		goto fail;
 	for (uint32_t i = 0; i < m->n_layers; i++) {
 		r = take_layer(&l, i);
@@ -316,11 +309,13 @@ int model_open(struct model **out, struct gguf *g, struct model_error *e)
 		m->output = m->embed;
 	free(l.list);
 	free(l.used);
+	free(l.pairs);
 	*out = m;
 	return 0;
 fail:
 	free(l.list);
 	free(l.used);
+	free(l.pairs);
 	model_close(m);
 	return r;
 }
@@ -331,12 +326,10 @@ void model_close(struct model *m)
 
 	if (!m)
 		return;
-	for (uint32_t i = 0; m->layers && i < m->n_layers; i++) {
-		free(m->layers[i].attn_norm);
-		free(m->layers[i].ffn_norm);
-	}
+	for (uint32_t i = 0; i < full->n_vectors; i++)
+		free(full->vectors[i]);
+	free(full->vectors);
 	free(m->layers);
-	free(m->output_norm);
 	if (full->map.base)
 		munmap(full->map.base, full->map.size);
 	free(full);

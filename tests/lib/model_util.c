@@ -64,8 +64,8 @@ void mu_engine_open(struct mu_engine *e, const struct mu_model *mm, const struct
 			.kv_type = opts->kv_type ? opts->kv_type : KVSLAB_KV_F16,
 			.page_tokens = opts->page_tokens,
 		},
-		.rope = &m->rope_base,
-		.rope_size = sizeof(m->rope_base),
+		.rope = m->rope_key,
+		.rope_size = sizeof(m->rope_key),
 	};
 	struct cpu_opts cpu = {
 		.threads = opts->threads ? opts->threads : 1,

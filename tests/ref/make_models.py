@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-"""Writes small random models of architecture llama as GGUF files: every tensor type, both tokenizer
-families, odd shapes. The same seed writes the same bytes.
+"""Writes small random models as GGUF files: every architecture and tensor type, both tokenizer families, odd
+shapes. The same seed writes the same bytes.
 
     make_models.py OUT_DIR                        the fixed set, build/models of `make models`
     make_models.py OUT_DIR --random 3 --seed 7    models of random shape instead
@@ -19,10 +19,13 @@ import numpy as np
 from gguf import GGMLQuantizationType as T
 from gguf import quants
 
+import encode
 import vocab as vocabs
 
 FLOATS = ("F32", "F16", "BF16")
-QUANTISED = ("Q8_0", "Q4_0", "Q4_1")
+BLOCKS_32 = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL")
+BLOCKS_256 = ("Q4_K", "Q5_K", "Q6_K")
+ARCHS = ("llama", "qwen2", "qwen3", "gemma3")
 MATRICES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 
 
@@ -45,6 +48,13 @@ class Shape:
     rope_base: float = 10000.0
     eps: float = 1e-5
     key_length: bool = False  # written even where dim / heads says the same
+    arch: str = "llama"
+    bias: tuple = ()  # matrices that have one
+    window: int = 0
+    pattern: int = 0  # each pattern-th layer sees all keys; 0: as the architecture has it
+    factors: bool = False  # rope_freqs.weight
+    scaling: str = ""  # of positions: "linear" or "yarn"
+    caps: tuple = (0.0, 0.0)  # of attention's scores, of logits
 
 
 def fixed_set():
@@ -75,29 +85,62 @@ def fixed_set():
         Shape("mixed", ("Q4_1", "Q8_0", "F32", "Q4_0", "F16", "BF16"), embed="BF16", output="Q4_1",
               layers=5, dim=160, heads=5, kv_heads=5, head_dim=32, ffn=288, vocab=273,
               tokenizer="llama", key_length=True),
+        Shape("q5-tied", ("Q5_0", "IQ4_NL", "Q5_1"), embed="Q5_0", layers=2, dim=96, heads=3, kv_heads=1, head_dim=32,
+              ffn=160, vocab=277, tokenizer="smollm"),
+        Shape("k-tied", ("Q4_K", "Q6_K", "Q5_K"), embed="Q6_K", layers=2, dim=256, heads=4, kv_heads=1, head_dim=64,
+              ffn=512, vocab=291, tokenizer="gpt-2"),
+        Shape("k-untied", ("Q5_K", "Q5_1"), embed="Q4_K", output="IQ4_NL", layers=1, dim=512, heads=2, kv_heads=2,
+              head_dim=128, ffn=256, vocab=265, tokenizer="llama"),
+        Shape("f32-llama3", ("F32",), layers=2, dim=88, heads=6, kv_heads=2, head_dim=24, ffn=130, vocab=281,
+              tokenizer="smollm", rope_base=500000.0, factors=True, bias=MATRICES),
+        Shape("f32-linear-window", ("F32",), output="F32", layers=3, dim=64, heads=4, kv_heads=2, head_dim=16, ffn=96,
+              vocab=271, tokenizer="llama", window=37, scaling="linear"),
+        Shape("q8_0-yarn", ("Q8_0",), layers=2, dim=64, heads=2, kv_heads=1, head_dim=64, ffn=96, vocab=269,
+              tokenizer="gpt-2", scaling="yarn", context=2048, rope_base=5000.0),
+        Shape("f32-qwen2", ("F32",), output="F32", arch="qwen2", layers=2, dim=72, heads=6, kv_heads=2, head_dim=16,
+              ffn=100, vocab=275, tokenizer="smollm", bias=MATRICES[:3], rope_base=1000000.0, eps=1e-6),
+        Shape("q4_k-qwen2", ("Q4_K", "Q6_K"), embed="Q5_K", output="Q5_0", arch="qwen2", layers=2, dim=256, heads=2,
+              kv_heads=1, head_dim=128, ffn=256, vocab=283, tokenizer="gpt-2", bias=MATRICES[:3], scaling="yarn"),
+        Shape("f32-qwen3", ("F32",), arch="qwen3", layers=2, dim=80, heads=4, kv_heads=2, head_dim=40, ffn=96,
+              vocab=287, tokenizer="gpt-2", rope_base=1000000.0, eps=1e-6),
+        Shape("q5-qwen3", ("Q5_1", "Q8_0", "IQ4_NL"), embed="Q5_1", arch="qwen3", layers=3, dim=64, heads=4,
+              kv_heads=1, head_dim=128, ffn=160, vocab=261, tokenizer="smollm"),
+        Shape("f32-gemma3", ("F32",), arch="gemma3", layers=7, dim=48, heads=2, kv_heads=1, head_dim=32, ffn=72,
+              vocab=293, tokenizer="llama", window=33, rope_base=1000000.0, eps=1e-6),
+        Shape("f32-gemma3-caps", ("F32",), output="F32", arch="gemma3", layers=3, dim=56, heads=3, kv_heads=3,
+              head_dim=24, ffn=64, vocab=263, tokenizer="llama", window=20, pattern=2, scaling="linear", caps=(5.0, 3.0)),
+        Shape("q4_k_m-gemma3", ("Q5_0", "Q5_0", "Q8_0", "Q4_K", "Q5_0", "Q5_0", "Q6_K"), embed="Q8_0", arch="gemma3",
+              layers=6, dim=160, heads=2, kv_heads=1, head_dim=256, ffn=256, vocab=299, tokenizer="llama", window=64,
+              rope_base=1000000.0, eps=1e-6),
     ]
 
 
 def random_shape(rng, i):
-    quantised = bool(rng.integers(2))
     pick = lambda *values: values[rng.integers(len(values))]
-    step = 32 if quantised else 1
-    head_dim = pick(8, 16, 24, 32, 40, 64, 80, 96, 128)
+    arch, family = pick(*ARCHS), pick(FLOATS, BLOCKS_32, BLOCKS_256 + BLOCKS_32)
+    step = 1 if family is FLOATS else 32 if family is BLOCKS_32 else 256
+    head_dim = pick(8, 16, 24, 32, 40, 64, 80, 96, 128, 256)
     kv_heads = pick(1, 1, 2, 3)
     heads = kv_heads * pick(1, 2, 3, 4, 8)
-    if quantised:  # rows of attn_output are blocks of 32 columns
-        while heads * head_dim % 32:
-            heads += kv_heads
-    types = tuple(pick(*(QUANTISED + FLOATS if quantised else FLOATS)) for _ in range(pick(1, 1, 2, 5)))
-    any_type = QUANTISED + FLOATS if quantised else FLOATS
+    while heads * head_dim % step:  # rows of attn_output are whole blocks
+        heads += kv_heads
+        if heads > 16 * kv_heads:
+            head_dim = pick(16, 32, 64, 128)
+            heads = kv_heads
+    types = tuple(pick(*family, *FLOATS[:1]) for _ in range(rng.integers(1, 5)))
+    small = int(rng.integers(1, 2 if step == 256 else 7))
+    bias = tuple(m for m in MATRICES if rng.integers(2)) if arch in ("llama", "qwen2") and rng.integers(2) else ()
+    window = int(rng.integers(10, 200)) if arch == "gemma3" or (arch == "llama" and rng.integers(2)) else 0
     return Shape(
-        f"random-{i}", types, embed=pick(*any_type), output=pick("", *any_type), layers=pick(1, 2, 3, 4, 5),
-        dim=step * (int(rng.integers(1, 7)) if quantised else int(rng.integers(30, 200))), heads=heads,
+        f"random-{i}", types, embed=pick("", *family), output=pick("", *family), layers=int(rng.integers(1, 5)),
+        dim=step * small if step > 1 else int(rng.integers(30, 200)), heads=heads,
         kv_heads=kv_heads, head_dim=head_dim, rope_dim=pick(0, 0, head_dim // 4 * 2),
-        ffn=step * (int(rng.integers(1, 12)) if quantised else int(rng.integers(40, 400))),
+        ffn=step * int(rng.integers(1, 3 if step == 256 else 12)) if step > 1 else int(rng.integers(40, 400)),
         vocab=int(rng.integers(260, 500)), tokenizer=pick("gpt-2", "smollm", "llama"),
         context=pick(512, 777, 1024, 2048), rope_base=pick(10000.0, 500000.0, 1234.5),
-        eps=pick(1e-5, 1e-6, 1e-4), key_length=True)
+        eps=pick(1e-5, 1e-6, 1e-4), key_length=True, arch=arch, bias=bias, window=window,
+        pattern=pick(0, 1, 2, 3) if arch == "gemma3" else 0, factors=arch == "llama" and bool(rng.integers(2)),
+        scaling=pick("", "", "linear", "yarn"), caps=pick((0.0, 0.0), (6.0, 0.0), (0.0, 4.0)))
 
 
 def large():
@@ -111,6 +154,8 @@ def encoded(x, kind):
         return x.astype(np.float32), None
     if kind == "F16":
         return x.astype(np.float16), None
+    if kind in encode.ENCODERS:
+        return encode.quantize(x, kind), T[kind]
     return quants.quantize(x.astype(np.float32), T[kind]), T[kind]
 
 
@@ -152,7 +197,7 @@ def write_tokenizer(w, shape):
 def write_model(shape, path, seed):
     rng = np.random.default_rng([seed, zlib.crc32(shape.name.encode())])
     s = shape
-    w = gguf.GGUFWriter(None, "llama")
+    w = gguf.GGUFWriter(None, s.arch)
     w.add_name(s.name)
     w.add_block_count(s.layers)
     w.add_context_length(s.context)
@@ -167,6 +212,17 @@ def write_model(shape, path, seed):
     w.add_rope_freq_base(s.rope_base)
     w.add_layer_norm_rms_eps(s.eps)
     w.add_vocab_size(s.vocab)
+    if s.window:
+        w.add_sliding_window(s.window)
+    if s.pattern:
+        w.add_uint32(f"{s.arch}.attention.sliding_window_pattern", s.pattern)
+    if s.scaling:
+        w.add_rope_scaling_type(gguf.RopeScalingType(s.scaling))
+        w.add_rope_scaling_factor(4.0)
+        w.add_rope_scaling_orig_ctx_len(s.context // 4)
+    for key, cap in zip(("attn", "final"), s.caps):
+        if cap:
+            w.add_float32(f"{s.arch}.{key}_logit_softcapping", cap)
     write_tokenizer(w, s)
 
     def matrix(name, rows, cols, kind, gain):
@@ -176,32 +232,42 @@ def write_model(shape, path, seed):
         data, raw = encoded(rng.standard_normal((rows, cols)) * (gain / cols**0.5), kind)
         w.add_tensor(name + ".weight", data, raw_dtype=raw)
 
-    def norm(name):
+    def norm(name, n=s.dim, gain=1.0):
         # Some channels stand out, as in trained models.
-        x = 1 + 0.2 * rng.standard_normal(s.dim)
-        x[rng.integers(s.dim, size=2)] *= 2
-        w.add_tensor(name + ".weight", x.astype(np.float32))
+        x = 1 + 0.2 * rng.standard_normal(n)
+        x[rng.integers(n, size=2)] *= 2
+        w.add_tensor(name + ".weight", (gain * x).astype(np.float32))
 
     # The embedding enters the residual stream as it is. As the output matrix too it must be smaller, or each
     # token would predict itself.
     embed = s.embed or s.types[0]
-    matrix("token_embd", s.vocab, s.dim, embed, (1 if s.output else 0.25) * s.dim**0.5)
+    scaled = s.dim**-0.5 if s.arch == "gemma3" else 1
+    matrix("token_embd", s.vocab, s.dim, embed, (1 if s.output else 0.25) * s.dim**0.5 * scaled)
     kinds = (s.types[i % len(s.types)] for i in range(s.layers * len(MATRICES)))
+    rows = {"attn_q": s.heads * s.head_dim, "attn_k": s.kv_heads * s.head_dim, "attn_v": s.kv_heads * s.head_dim,
+            "attn_output": s.dim, "ffn_gate": s.ffn, "ffn_up": s.ffn, "ffn_down": s.dim}
     for layer in range(s.layers):
-        kind = {m: next(kinds) for m in MATRICES}
         blk = f"blk.{layer}."
         norm(blk + "attn_norm")
-        matrix(blk + "attn_q", s.heads * s.head_dim, s.dim, kind["attn_q"], 1)
-        matrix(blk + "attn_k", s.kv_heads * s.head_dim, s.dim, kind["attn_k"], 1)
-        matrix(blk + "attn_v", s.kv_heads * s.head_dim, s.dim, kind["attn_v"], 1)
-        matrix(blk + "attn_output", s.dim, s.heads * s.head_dim, kind["attn_output"], 1)
         norm(blk + "ffn_norm")
-        matrix(blk + "ffn_gate", s.ffn, s.dim, kind["ffn_gate"], 1)
-        matrix(blk + "ffn_up", s.ffn, s.dim, kind["ffn_up"], 1)
-        matrix(blk + "ffn_down", s.dim, s.ffn, kind["ffn_down"], 1)
+        if s.arch in ("qwen3", "gemma3"):
+            norm(blk + "attn_q_norm", s.head_dim)
+            norm(blk + "attn_k_norm", s.head_dim)
+        if s.arch == "gemma3":
+            norm(blk + "post_attention_norm", gain=0.5)
+            norm(blk + "post_ffw_norm", gain=0.5)
+        for m in MATRICES:
+            cols = {"attn_output": s.heads * s.head_dim, "ffn_down": s.ffn}.get(m, s.dim)
+            matrix(blk + m, rows[m], cols, next(kinds), 1)
+            if m in s.bias:
+                w.add_tensor(f"{blk}{m}.bias", (0.3 * rng.standard_normal(rows[m])).astype(np.float32))
     norm("output_norm")
     if s.output:
         matrix("output", s.vocab, s.dim, s.output, 2)
+    if s.factors:
+        # As Llama 3.1's: quick pairs keep their angle, slow ones are stretched eight times.
+        factors = np.interp(np.arange((s.rope_dim or s.head_dim) // 2), [2, 6], [1, 8])
+        w.add_tensor("rope_freqs.weight", factors.astype(np.float32))
 
     part = path.with_suffix(".part")
     w.write_header_to_file(part)

@@ -114,8 +114,8 @@ broken $bpe "$bad" text gpt2 rwkv
 fails 'rwkv' "an unknown tokenizer" -- "${run_it[@]}" "$bad"
 broken $bpe "$bad" text gpt-2 gpt-9
 fails 'gpt-9' "an unknown pre-tokenizer" -- "${run_it[@]}" "$bad"
-broken $bpe "$bad" type blk.0.ffn_up.weight 10
-fails 'blk.0.ffn_up.weight.*Q2_K.*supported are: F32,.*IQ4_NL' "a tensor type that is not run" -- "${run_it[@]}" "$bad"
+broken $bpe "$bad" type blk.0.ffn_up.weight 39
+fails 'blk.0.ffn_up.weight.*MXFP4.*supported are: F32,.*IQ4_NL' "a tensor type that is not run" -- "${run_it[@]}" "$bad"
 broken $bpe "$bad" type blk.0.ffn_up.weight 77
 fails 'blk.0.ffn_up.weight' "a tensor type that nobody knows" -- "${run_it[@]}" "$bad"
 fails 'template' "a chat without a template in the file" -- "$kvslab" run --chat -p x -m $spm
