@@ -191,6 +191,20 @@ static int gate(void)
 		v = g[i] / (1 + exp(-(double)g[i])) * u[i];
 		good &= within(y[i], v, fabs(v) * EPS * 6 + 1e-45);
 	}
+	for (i = 0; i < n; i++)
+		g[i] /= 5;
+	ops->geglu(y, g, u, n);
+	for (i = 0; i < n; i++) {
+		double z = sqrt(2 / M_PI) * (g[i] + 0.044715 * pow(g[i], 3));
+
+		v = g[i] / (1 + exp(-2 * z)) * u[i];
+		/* the exponent's roundings */
+		good &= within(y[i], v, fabs(v) * EPS * (6 + 8 * fabs(z)) + 1e-36);
+	}
+	memcpy(y, g, n * 4);
+	ops->softcap(y, n, 3);
+	for (i = 0; i < n; i++)
+		good &= within(y[i], 3 * tanh(g[i] / 3.0), fabs(3 * tanh(g[i] / 3.0)) * EPS * 12);
 	memcpy(y, g, n * 4);
 	ops->add(y, u, n);
 	for (i = 0; i < n; i++)
@@ -261,6 +275,8 @@ static int attention(void)
 	float *k = values_of(PLAIN, keys * row), *v = values_of(PLAIN, keys * row), *q = values_of(PLAIN, n), *out = floats(n);
 	/* Without rotation, so that the exact keys are known; rope has its own test. */
 	struct kv kv = kv_new(ops, keys, kv_heads, ratio, dim, 0, f32, between(1, 40), k, v);
+	uint32_t window = below(2) ? between(1, keys) : keys, low;
+	float cap = below(2) ? (float)between(2, 30) : 0;
 	double s[150], scale = kv.attn.scale;
 	int good = 1;
 
@@ -270,6 +286,8 @@ static int attention(void)
 	kv.attn.out = out;
 	kv.attn.n_q = n_q;
 	kv.attn.pos0 = keys - n_q;
+	kv.attn.window = window < keys ? window : 0;
+	kv.attn.softcap = cap;
 	for (h = 0; h < kv_heads; h++)
 		ops->attention(&kv.attn, h, 0, n_q);
 	for (i = 0; i < n_q; i++) {
@@ -277,22 +295,24 @@ static int attention(void)
 			const float *qr = q + (i * kv_heads * ratio + h) * dim;
 			double sum = 0, most = 0, top = -INFINITY, m;
 
-			for (j = 0; j <= kv.attn.pos0 + i; j++) {
+			low = kv.attn.pos0 + i + 1 > window ? kv.attn.pos0 + i + 1 - window : 0;
+			for (j = low; j <= kv.attn.pos0 + i; j++) {
 				for (s[j] = m = 0, d = 0; d < dim; d++) {
 					double kd = stored(k[j * row + h / ratio * dim + d], f32);
 
 					s[j] += qr[d] * kd * scale;
 					m += fabs(qr[d] * kd) * scale;
 				}
-				most = fmax(most, m);
+				most = fmax(most, m + 2 * cap);
+				s[j] = cap > 0 ? tanh(s[j] / cap) * cap : s[j];
 				top = fmax(top, s[j]);
 			}
-			for (j = 0; j <= kv.attn.pos0 + i; j++)
+			for (j = low; j <= kv.attn.pos0 + i; j++)
 				sum += s[j] = exp(s[j] - top);
 			for (d = 0; d < dim; d++) {
 				double o = 0;
 
-				for (j = 0; j <= kv.attn.pos0 + i; j++)
+				for (j = low; j <= kv.attn.pos0 + i; j++)
 					o += s[j] / sum * stored(v[j * row + h / ratio * dim + d], f32);
 				/* the scores' error acts on numerator and denominator; |v| <= 1 */
 				good &= within(out[(i * kv_heads * ratio + h) * dim + d], o,

@@ -26,6 +26,14 @@ static int vectors(enum kind kind)
 	c->swiglu(a, g, x, n);
 	fast->swiglu(b, g, x, n);
 	good &= same(a, b, n);
+	c->geglu(a, g, x, n);
+	fast->geglu(b, g, x, n);
+	good &= same(a, b, n);
+	memcpy(a, x, n * 4);
+	memcpy(b, x, n * 4);
+	c->softcap(a, n, eps * 1e5f);
+	fast->softcap(b, n, eps * 1e5f);
+	good &= same(a, b, n);
 	memcpy(a, x, n * 4);
 	memcpy(b, x, n * 4);
 	c->add(a, g, n);
@@ -175,6 +183,10 @@ static int attention(enum kind kind)
 	x.attn.n_q = y.attn.n_q = n_q;
 	x.attn.pos0 = y.attn.pos0 = keys - n_q;
 	x.attn.q = y.attn.q = q;
+	if (below(2))
+		x.attn.window = y.attn.window = between(1, keys + 5);
+	if (below(2))
+		x.attn.softcap = y.attn.softcap = 0.5f + (float)below(20);
 	x.attn.out = a;
 	y.attn.out = b;
 	for (h = 0; h < kv_heads; h++) {
@@ -183,8 +195,9 @@ static int attention(enum kind kind)
 	}
 	good &= same(a, b, n);
 	if (!good)
-		printf("# dim %u kv heads %u ratio %u keys %u queries %u page %u %s kind %s\n", dim, kv_heads, ratio,
-		       keys, n_q, page_tokens, f32 ? "f32" : "f16", kind_names[kind]);
+		printf("# dim %u kv heads %u ratio %u keys %u queries %u page %u window %u cap %g %s kind %s\n", dim,
+		       kv_heads, ratio, keys, n_q, page_tokens, x.attn.window, x.attn.softcap, f32 ? "f32" : "f16",
+		       kind_names[kind]);
 	kv_free(&x), kv_free(&y), free(k), free(v), free(q), free(a), free(b);
 	return good;
 }

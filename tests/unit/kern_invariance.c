@@ -34,6 +34,8 @@ static int product(enum kern_type type)
 	return good;
 }
 
+static uint32_t window; /* of all attention in a round */
+
 static void attend(struct kv *kv, const float *q, float *out, uint32_t n_q, bool pieces)
 {
 	uint32_t heads = kv->attn.n_kv_heads, h, i, m;
@@ -42,6 +44,7 @@ static void attend(struct kv *kv, const float *q, float *out, uint32_t n_q, bool
 	kv->attn.out = out;
 	kv->attn.n_q = n_q;
 	kv->attn.pos0 = kv->keys - n_q;
+	kv->attn.window = window;
 	for (h = 0; h < heads; h++)
 		for (i = 0; i < n_q; i += m) {
 			m = pieces ? between(1, n_q - i) : n_q;
@@ -61,6 +64,7 @@ static int attention(void)
 	struct kv x = kv_new(ops, keys, kv_heads, ratio, dim, dim, f32, between(1, 64), k, v), y;
 	int good = 1;
 
+	window = below(2) ? between(1, keys + 9) : 0;
 	attend(&x, q, a, n_q, false);
 	attend(&x, q, b, n_q, true);
 	good &= ok(same(a, b, n), "%s: %u queries in any pieces", ops->name, n_q);
