@@ -316,7 +316,7 @@ static int open_all(struct bench *b, struct model_error *e)
 
 	if (r)
 		return r;
-	r = model_open(&b->m, &b->gguf, e);
+	r = model_open(&b->m, &b->gguf, NULL, e);
 	gguf_close(&b->gguf);
 	if (r)
 		return r;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "msg.h"
@@ -13,6 +15,7 @@ enum {
 	KEY_KV_TYPE,
 	KEY_PAGE_TOKENS,
 	KEY_KERNELS,
+	KEY_MLOCK,
 };
 
 #define MODEL_OPTION { "model", 'm', "MODEL", 0, "The model, a GGUF file (required)", 0 }
@@ -27,6 +30,7 @@ static const struct argp_option engine_options[] = {
 	  "Tokens in a page, or auto: the count that wastes least (default: auto)", 0 },
 	{ "kernels", KEY_KERNELS, "SET", 0,
 	  "auto, c or avx2; all give the same answers to the bit (default: auto)", 0 },
+	{ "mlock", KEY_MLOCK, 0, 0, "Keep the weights in memory: they are never swapped out", 0 },
 	{ 0 }
 };
 
@@ -62,6 +66,9 @@ static error_t engine_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_KERNELS:
 		o->kernels = kernels[arg_word("--kernels", arg, kernels)];
+		return 0;
+	case KEY_MLOCK:
+		o->mlock = true;
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (!o->model)
@@ -220,8 +227,40 @@ static int open_pool(struct engine *e, const struct engine_opts *o)
 	return 0;
 }
 
+/* A line that is written over, for who watches a terminal while a model of gigabytes loads. */
+struct progress {
+	struct timespec start;
+	int percent; /* shown last; -1: nothing is shown */
+};
+
+static void load_progress(void *data, uint64_t done, uint64_t total)
+{
+	struct progress *p = data;
+	int percent = total ? (int)(done * 100 / total) : 100;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (percent == p->percent || (p->percent < 0 && now.tv_sec - p->start.tv_sec < 2))
+		return;
+	p->percent = percent;
+	fprintf(stderr, "\rkvslab: loading the model, %d%%", percent);
+}
+
+static void load_said(const struct progress *p)
+{
+	if (p->percent >= 0)
+		fprintf(stderr, "\r%*s\r", 40, "");
+}
+
 int engine_open_rest(struct engine *e, const struct engine_opts *o)
 {
+	struct progress p = { .percent = -1 };
+	struct model_opts load = {
+		.threads = o->threads,
+		.lock = o->mlock,
+		.progress = isatty(STDERR_FILENO) ? load_progress : NULL,
+		.data = &p,
+	};
 	struct model_error err = { "" };
 	struct cpu_opts cpu = {
 		.threads = o->threads,
@@ -230,13 +269,17 @@ int engine_open_rest(struct engine *e, const struct engine_opts *o)
 		.kv_type = o->kv_type,
 		.geometry = &e->geometry,
 	};
+	int opened;
 
+	clock_gettime(CLOCK_MONOTONIC, &p.start);
 	cpu.ops = kern_ops_get(o->kernels);
 	if (!cpu.ops) {
 		msg("--kernels %s: this CPU lacks what they need; give auto or c", o->kernels);
 		return -1;
 	}
-	if (model_open(&e->model, &e->file, &err)) {
+	opened = model_open(&e->model, &e->file, &load, &err);
+	load_said(&p);
+	if (opened) {
 		msg("%s", err.text);
 		return -1;
 	}

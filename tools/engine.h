@@ -24,13 +24,14 @@ struct engine_opts {
 	enum kvslab_kv_type kv_type;
 	uint32_t page_tokens; /* 0: chosen by the geometry */
 	const char *kernels;
+	bool mlock; /* the weights */
 	uint64_t pool; /* bytes; 0: chosen */
 	const char *node; /* of a pool in the kernel; NULL: embedded */
 	uint32_t max_batch, step_tokens;
 	uint32_t least_tokens; /* a chosen pool holds a sequence of this many, however large */
 };
 
-/* -m, --threads, --kv-type, --page-tokens, --kernels, with struct engine_opts as its input; sets the defaults. */
+/* -m, --threads, --kv-type, --page-tokens, --kernels, --mlock, with struct engine_opts as its input; sets the defaults. */
 extern const struct argp engine_argp;
 /* -m alone, for commands that need the tokenizer and nothing else. */
 extern const struct argp file_argp;

@@ -67,6 +67,9 @@ struct gguf {
 	struct gguf_tensor *tensors;
 	/* sorted views for look-up; owned */
 	uint32_t *value_order, *tensor_order;
+	/* The further files of a model in several, whose tensors stand in @tensors too; owned. */
+	struct gguf *more;
+	uint32_t n_more;
 };
 
 /*
@@ -76,6 +79,7 @@ struct gguf {
  * The file must not shrink while it is open (the system then sends SIGBUS).
  * -EBADMSG: damaged, or no GGUF file; -EOPNOTSUPP: a GGUF that we do not read; -ENOMEM; what open(2) says. After an
  * error @g is empty and need not be closed.
+ * A model in several files (NAME-00001-of-0000N.gguf) is opened by the name of any of them; @path is then the first's.
  */
 int gguf_open(struct gguf *g, const char *path, struct model_error *e);
 /* The same on memory at a multiple of 8, for tests and fuzzing; @data stays the caller's. */
@@ -94,8 +98,14 @@ bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *v);
 struct gguf_str gguf_next_string(const uint8_t **cursor);
 /* Done with these bytes of a mapped file: their frames need not stay resident. They may still be read. */
 void gguf_drop(const struct gguf *g, const void *data, size_t size);
-/* Keyed BLAKE2b-256 of the file's bytes; what kvslab_kv_opts.model_digest wants. */
+/* What kvslab_kv_opts.model_digest wants: keyed BLAKE2b-256 of the keyed BLAKE2b-256 of the files' leaves, which are 8
+ * MiB each, the last of a file the rest. */
 void gguf_digest(const struct gguf *g, uint8_t digest[32]);
+/* The same in parts, for threads: leaves, the bytes of one, its hash; the digest from all of them. */
+uint64_t gguf_leaves(const struct gguf *g);
+const uint8_t *gguf_leaf(const struct gguf *g, uint64_t i, size_t *size);
+void gguf_digest_leaf(const struct gguf *g, uint64_t i, uint8_t hash[32]);
+void gguf_digest_root(const uint8_t (*leaves)[32], uint64_t n, uint8_t digest[32]);
 
 /* Items of an array of numbers, and the single value of any other kind (i = 0). false: i out of range, not a number,
  * or not representable. */

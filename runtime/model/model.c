@@ -5,41 +5,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "arch.h"
+#include "load.h"
 
-#define HUGE_SIZE (2ul << 20)
 #define VOCAB_MAX (1u << 22)
 
 /* What is filled while a file is read: weights are laid out first, then backed by one mapping. */
 struct loader {
-	struct gguf *g;
+	const struct gguf *g;
 	struct model *m;
 	const struct arch *arch;
 	struct model_error *e;
 	bool *used; /* [n_tensors]: taken */
 	size_t bytes; /* of the mapping so far */
-	struct {
-		struct kern_weight *w;
-		const struct gguf_tensor *t;
-		const uint32_t *map; /* NULL: rows in the file's order */
-		size_t offset;
-	} *list;
+	struct load_weight *list;
 	uint32_t n_list, n_cap;
 	uint32_t *pairs; /* [n_heads * head_dim]: where rows of query and key matrices are in the file; NULL: in order */
-};
-
-struct model_map {
-	void *base;
-	size_t size;
 };
 
 /* The public structure first, so that a pointer to one is a pointer to the other. */
 struct model_full {
 	struct model m;
-	struct model_map map;
+	struct load_map map;
 	float **vectors; /* norms and biases */
 	uint32_t n_vectors;
 };
@@ -216,37 +204,6 @@ static int refuse_rest(struct loader *l)
 	return 0;
 }
 
-static int back(struct loader *l)
-{
-	struct model_full *full = (struct model_full *)l->m;
-	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	size_t size = (l->bytes + HUGE_SIZE - 1) & ~(HUGE_SIZE - 1);
-	uintptr_t start;
-	uint8_t *base;
-
-	if (l->bytes > memory)
-		return model_fail(l->e, -ENOMEM, "the weights need %.1f GiB, this machine has %.1f GiB of memory; use a smaller model or a smaller tensor type",
-				  (double)l->bytes / (1 << 30), (double)memory / (1 << 30));
-	gguf_digest(l->g, l->m->digest); /* reads the whole file: not before we know that it fits */
-	base = mmap(NULL, size + HUGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (base == MAP_FAILED)
-		return model_fail(l->e, -ENOMEM, "no address space for %.1f GiB of weights: raise the limit (ulimit -v) or use a smaller model",
-				  (double)l->bytes / (1 << 30));
-	full->map.base = base;
-	full->map.size = size + HUGE_SIZE;
-	start = ((uintptr_t)base + HUGE_SIZE - 1) & ~(HUGE_SIZE - 1);
-	madvise((void *)start, size, MADV_HUGEPAGE);
-	for (uint32_t i = 0; i < l->n_list; i++) {
-		struct kern_weight *w = l->list[i].w;
-
-		w->data = (uint8_t *)start + l->list[i].offset;
-		kern_repack(w, l->list[i].t->data, l->list[i].map, 0, w->rows);
-		gguf_drop(l->g, l->list[i].t->data, l->list[i].t->size);
-	}
-	l->m->weight_bytes = l->bytes;
-	return 0;
-}
-
 static int read_vocab(struct model *m, const struct gguf *g, struct model_error *e)
 {
 	const struct gguf_tensor *t = gguf_tensor(g, "token_embd.weight");
@@ -268,8 +225,9 @@ int model_shape(struct model *m, const struct gguf *g, struct model_error *e)
 	return r ? r : read_vocab(m, g, e);
 }
 
-int model_open(struct model **out, struct gguf *g, struct model_error *e)
+int model_open(struct model **out, const struct gguf *g, const struct model_opts *opts, struct model_error *e)
 {
+	static const struct model_opts plain;
 	struct model_full *full = calloc(1, sizeof(*full));
 	struct loader l = { .g = g, .e = e };
 	struct model *m;
@@ -302,9 +260,10 @@ int model_open(struct model **out, struct gguf *g, struct model_error *e)
 	}
 	if ((r = refuse_rest(&l)))
 		goto fail;
-	r = back(&l);
+	r = load_weights(g, l.list, l.n_list, l.bytes, &full->map, m->digest, opts ? opts : &plain, e);
 	if (r)
 		goto fail;
+	m->weight_bytes = l.bytes;
 	if (!m->output.data)
 		m->output = m->embed;
 	free(l.list);
@@ -330,7 +289,6 @@ void model_close(struct model *m)
 		free(full->vectors[i]);
 	free(full->vectors);
 	free(m->layers);
-	if (full->map.base)
-		munmap(full->map.base, full->map.size);
+	load_unmap(&full->map);
 	free(full);
 }

@@ -53,8 +53,16 @@ struct model {
 
 /* The first part alone, for a look at a file; @m is filled, nothing to close. Errors as model_open's. */
 int model_shape(struct model *m, const struct gguf *g, struct model_error *e);
-/* Reads and repacks. -EOPNOTSUPP: architecture, tensor type or shape we do not run; -ENOMEM: it does not fit. */
-int model_open(struct model **m, struct gguf *g, struct model_error *e);
+struct model_opts {
+	uint32_t threads; /* that repack; 0: the cores we may run on */
+	bool lock; /* the weights in memory (mlock) */
+	/* Called now and then by the caller's thread while it waits; the last time with @done == @total. */
+	void (*progress)(void *data, uint64_t done, uint64_t total);
+	void *data;
+};
+
+/* Reads and repacks; @opts NULL: all zero. -EOPNOTSUPP: architecture, tensor type or shape we do not run; -ENOMEM: it does not fit. */
+int model_open(struct model **m, const struct gguf *g, const struct model_opts *opts, struct model_error *e);
 void model_close(struct model *m);
 
 struct cpu_opts {

@@ -43,7 +43,7 @@ void mu_model_open(struct mu_model *mm, const char *path)
 
 	if (gguf_open(&mm->gguf, path, &e))
 		mu_die("%s: %s", path, e.text);
-	if (model_open(&mm->m, &mm->gguf, &e))
+	if (model_open(&mm->m, &mm->gguf, NULL, &e))
 		mu_die("%s: %s", path, e.text);
 }
 
