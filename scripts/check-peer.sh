@@ -26,6 +26,7 @@ ok() { # ok STATUS WORDS...
 scripts/setup.sh check || exit 1
 make --no-print-directory -s -j"$(nproc)" all drivers models || fail "the build failed"
 model=$(scripts/get-model.sh) || exit 1
+gemma=$(scripts/get-gemma.sh) || exit 1
 cache=$(dirname "$model")/peer
 
 python=${PEER_PYTHON:-$cache/bin/python}
@@ -54,9 +55,10 @@ ok $? "the recorded token ids are the peer's"
 "$python" tests/peer/logits.py build/models/*.gguf
 ok $? "the float64 reference has the peer's logits"
 
-"$python" tests/peer/ppl.py "$model" --out "$tmp/ppl.json" >/dev/null &&
-	build/kvslab eval -m "$model" -f tests/data/text.txt --json >"$tmp/ours.json" &&
-	"$python" - "$tmp/ppl.json" tests/data/ppl.json "$tmp/ours.json" <<'PY'
+same_perplexity() { # same_perplexity MODEL RECORD
+	"$python" tests/peer/ppl.py "$1" --out "$tmp/ppl.json" >/dev/null &&
+		build/kvslab eval -m "$1" -f tests/data/text.txt --json >"$tmp/ours.json" &&
+		"$python" - "$tmp/ppl.json" "$2" "$tmp/ours.json" <<'PY'
 import json
 import sys
 
@@ -66,6 +68,10 @@ assert abs(peer["perplexity"] / recorded["perplexity"] - 1) < 1e-3, "the record 
 assert ours["scored_tokens"] == peer["scored"] >= 2000 // 2, "not the same tokens were scored"
 assert abs(ours["perplexity"] / peer["perplexity"] - 1) < 0.01, "more than 1% from the peer"
 PY
+}
+same_perplexity "$model" tests/data/ppl.json
 ok $? "perplexity within 1% of the peer's, which is the recorded one"
+same_perplexity "$gemma" tests/data/ppl-gemma3.json
+ok $? "the same of Gemma 3, Q4_K_M"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -57,6 +57,7 @@ compile models || broken "the test models could not be made; is PyPI within reac
 say "looking for the real model"
 KVSLAB_TEST_MODEL=$(scripts/get-model.sh) || broken "the real model could not be fetched"
 export KVSLAB_TEST_MODEL
+[ -z "${KVSLAB_LONG:-}" ] || scripts/get-gemma.sh >/dev/null || broken "Gemma 3 could not be fetched"
 say "looking for the vocabularies"
 # Without them the tests that want them skip.
 KVSLAB_TEST_VOCABS=$(scripts/get-vocabs.sh) && export KVSLAB_TEST_VOCABS

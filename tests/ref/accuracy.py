@@ -35,6 +35,13 @@ def real_model():
     return None
 
 
+def gemma_model():
+    """The path, or None."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = f"{cache}/kvslab/gemma-3-270m-q4_k_m.gguf"
+    return path if os.path.exists(path) else None
+
+
 def bound(model, kv_type):
     if model.quantised:
         return BOUND_QUANTISED

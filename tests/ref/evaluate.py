@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 import reference
-from accuracy import BUILD, ROOT, real_model
+from accuracy import BUILD, ROOT, gemma_model, real_model
 
 PEER_WITHIN = 0.01
 # The peer's own rounding left out, ours is what the logits' bounds allow.
@@ -52,11 +52,8 @@ def evaluate(model, text, *options):
     return json.loads(out) if out else None
 
 
-def recorded(tap):
-    record = json.loads((ROOT / "tests/data/ppl.json").read_text())
-    path = real_model()
-    if not path:
-        return tap.skip("perplexity of the real model", "no model file: set KVSLAB_TEST_MODEL or run make demo")
+def recorded(tap, path, name):
+    record = json.loads((ROOT / "tests/data" / name).read_text())
     if hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest() != record["model_sha256"]:
         return tap.skip("perplexity of the real model", "another model than the recorded one")
     got = evaluate(path, ROOT / "tests/data" / record["text"], "--ctx", record["ctx"])
@@ -117,8 +114,16 @@ def main():
     print(f"# seed {args.seed}", flush=True)
     rng = np.random.default_rng(args.seed)
     tap = Tap()
-    recorded(tap)
-    for name in ("f32-llama", "f32-gqa8", "q4_1-tied", "mixed"):
+    real, gemma = real_model(), gemma_model()
+    if real:
+        recorded(tap, real, "ppl.json")
+    else:
+        tap.skip("perplexity of the real model", "no model file: set KVSLAB_TEST_MODEL or run make demo")
+    if gemma:
+        recorded(tap, gemma, "ppl-gemma3.json")
+    else:
+        tap.skip("perplexity of Gemma 3", "no model file: make check-peer and make check-long fetch it")
+    for name in ("f32-llama", "f32-gqa8", "q4_1-tied", "mixed", "k-untied", "f32-qwen2", "q5-qwen3", "f32-gemma3"):
         generated(tap, name, rng)
     print(f"1..{tap.count}")
     return 1 if tap.failed else 0
