@@ -4,25 +4,49 @@
 
 #include "unpack.h"
 
+/* With the type a constant, bytes and shifts of an integer are, too. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Fields of @mask's width, one in each 16 bits of @x, to bits 0, 4, 8 and 12. */
+INLINE uint32_t gather(uint64_t x, uint64_t mask)
+{
+	x &= mask * 0x0001000100010001;
+	return (uint32_t)(x | x >> 12 | x >> 24 | x >> 36) & 0xffff;
+}
+
 /* A block of 32 columns as the file has it, its integers taken apart: all of them below 64, or signed bytes. */
-static void block_tile(enum kern_type type, uint8_t *tile, uint32_t row, uint32_t b, const uint8_t *v)
+INLINE void block_tile(enum kern_type type, uint8_t *tile, uint32_t row, uint32_t b, const uint8_t *v)
 {
 	uint8_t *ints = (uint8_t *)tile_block(type, tile, b), *high = (uint8_t *)tile_high(type, tile, b);
-	uint32_t c;
+	int two = type_bits(type) == 6, g, i;
+	uint32_t word, up[2] = { 0, 0 };
+	uint64_t x;
 
-	for (c = 0; c < KERN_BLOCK; c++) {
-		if (type == KERN_Q8_0) {
-			ints[c / 2 * 32 + row * 2 + (c & 1)] = v[c];
-			continue;
-		}
-		ints[nibble_byte(row, c)] |= (uint8_t)((v[c] & 15) << nibble_shift(c));
-		if (type_bits(type) > 4)
-			high[high_byte(type, row, c)] |= (uint8_t)(v[c] >> 4 << high_shift(type, c));
+	if (type == KERN_Q8_0) {
+		for (i = 0; i < KERN_BLOCK / 2; i++)
+			memcpy(ints + i * 32 + row * 2, v + 2 * i, 2);
+		return;
 	}
+#pragma GCC unroll 4
+	for (g = 0; g < 4; g++) {
+		memcpy(&x, v + 8 * g, sizeof(x));
+		word = gather(x, 15) | gather(x >> 8, 15) << 16;
+		memcpy(ints + g * 64 + row * 4, &word, sizeof(word));
+		if (type_bits(type) == 4)
+			continue;
+		/* The last of four goes to the lowest place, the others above their nibbles. */
+		word = gather(x >> 4, two ? 3 : 1) | gather(x >> 12, two ? 3 : 1) << 16;
+		word = (word << 4 & 0xfff0fff0) | (word >> 12 & 0x000f000f);
+		up[two ? g / 2 : 0] |= word << (two ? g % 2 * 2 : g);
+	}
+	if (type_bits(type) > 4)
+		memcpy(high + row * 4, &up[0], sizeof(up[0]));
+	if (two)
+		memcpy(high + 64 + row * 4, &up[1], sizeof(up[1]));
 }
 
 /* Blocks of 32: column c in the low nibble of byte c, column c + 16 in its high one; bit c of a word is the fifth. */
-static void repack_32(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
+INLINE void repack_32(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
 {
 	uint8_t v[KERN_BLOCK];
 	const uint8_t *qs = block + (type_min(type) ? 4 : 2), *qh = qs;
@@ -46,7 +70,7 @@ static void repack_32(enum kern_type type, uint8_t *tile, uint32_t row, const ui
  * blocks 2i and 2i + 1 are the low and high ones of 32 bytes. Factors: j < 4 six bits in byte j (minima: 4 + j); above,
  * the low nibble (minima: the high one) of byte 4 + j, and on top of it the upper two bits of byte j - 4 (minima: j).
  */
-static void repack_k(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
+INLINE void repack_k(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
 {
 	const uint8_t *f = block + 4, *qh = block + 16, *qs = block + (type == KERN_Q5_K ? 48 : 16);
 	uint8_t v[KERN_BLOCK], scale, min;
@@ -97,6 +121,28 @@ static void repack_6k(uint8_t *tile, uint32_t row, const uint8_t *block)
 	}
 }
 
+static void repack_block(enum kern_type type, uint8_t *tile, uint32_t row, const uint8_t *block)
+{
+	switch ((uint32_t)type) {
+	case KERN_Q8_0:
+		return repack_32(KERN_Q8_0, tile, row, block);
+	case KERN_Q4_1:
+		return repack_32(KERN_Q4_1, tile, row, block);
+	case KERN_Q5_0:
+		return repack_32(KERN_Q5_0, tile, row, block);
+	case KERN_Q5_1:
+		return repack_32(KERN_Q5_1, tile, row, block);
+	case KERN_Q4_K:
+		return repack_k(KERN_Q4_K, tile, row, block);
+	case KERN_Q5_K:
+		return repack_k(KERN_Q5_K, tile, row, block);
+	case KERN_Q6_K:
+		return repack_6k(tile, row, block);
+	default: /* IQ4_NL as well */
+		return repack_32(KERN_Q4_0, tile, row, block);
+	}
+}
+
 static void repack_tiles(const struct kern_weight *w, const uint8_t *src, const uint32_t *map, uint32_t r0, uint32_t r1)
 {
 	size_t row_bytes = kern_row_bytes(w->type, w->cols), size = tile_size(w->type), block_bytes = size / KERN_TILE_ROWS;
@@ -109,12 +155,7 @@ static void repack_tiles(const struct kern_weight *w, const uint8_t *src, const 
 			const uint8_t *block = src + (map ? map[r] : r) * row_bytes + t * block_bytes;
 			uint8_t *tile = (uint8_t *)weight_tile(w, r, t * n);
 
-			if (w->type == KERN_Q6_K)
-				repack_6k(tile, r % KERN_TILE_ROWS, block);
-			else if (type_k(w->type))
-				repack_k(w->type, tile, r % KERN_TILE_ROWS, block);
-			else
-				repack_32(w->type, tile, r % KERN_TILE_ROWS, block);
+			repack_block(w->type, tile, r % KERN_TILE_ROWS, block);
 		}
 	}
 }

@@ -16,6 +16,7 @@
 
 #define ROWS 1536
 #define COLS 576
+#define WIDE 768 /* of types with blocks of 256 */
 #define TOKENS 512
 
 static const struct kern_ops *ops;
@@ -76,7 +77,8 @@ static uint64_t plain_read(const void *p, size_t bytes)
 /* @n matrices of ROWS x COLS that begin with a copy of random bytes with harmless scales. */
 static void weights(struct kern_weight *w, size_t n, enum kern_type type, char *data)
 {
-	size_t row = kern_row_bytes(type, COLS), size = kern_weight_bytes(type, ROWS, COLS), i, b;
+	uint32_t cols = kern_type_block(type) > KERN_BLOCK ? WIDE : COLS;
+	size_t row = kern_row_bytes(type, cols), size = kern_weight_bytes(type, ROWS, cols), i, b;
 	size_t block = kern_row_bytes(type, kern_type_block(type));
 	/* Of the f16 scales in a block. */
 	size_t scale = type == KERN_Q6_K ? 208 : 0, two = type == KERN_Q4_1 || type == KERN_Q5_1 || type == KERN_Q4_K || type == KERN_Q5_K;
@@ -110,7 +112,7 @@ static void weights(struct kern_weight *w, size_t n, enum kern_type type, char *
 		}
 	}
 	for (i = 0; i < n; i++) {
-		w[i] = (struct kern_weight){ .type = type, .rows = ROWS, .cols = COLS, .data = data + i * size };
+		w[i] = (struct kern_weight){ .type = type, .rows = ROWS, .cols = cols, .data = data + i * size };
 		if (i)
 			memcpy(w[i].data, w[0].data, size);
 		else
@@ -124,15 +126,15 @@ static void bench_products(size_t mib)
 	static const enum kern_type types[] = { KERN_Q8_0, KERN_Q6_K, KERN_Q5_K, KERN_Q5_1, KERN_Q5_0, KERN_Q4_K, KERN_Q4_1,
 						KERN_Q4_0, KERN_IQ4_NL, KERN_F16, KERN_BF16, KERN_F32 };
 	char *data = room((mib << 20) + (8u << 20));
-	float *x = random_floats(TOKENS * COLS), *y = random_floats((size_t)TOKENS * ROWS);
+	float *x = random_floats(TOKENS * WIDE), *y = random_floats((size_t)TOKENS * ROWS);
 	struct kern_act a = { .f = x, .cols = COLS, .ld = COLS, .levels = 4095 };
 	uint64_t sink = 0;
 	size_t i, k, n, size;
 	int r, t;
 
-	a.q = room(TOKENS * COLS * 2);
-	a.d = room(TOKENS * COLS / 8);
-	a.s = room(TOKENS * COLS / 8);
+	a.q = room(TOKENS * WIDE * 2);
+	a.d = room(TOKENS * WIDE / 8);
+	a.s = room(TOKENS * WIDE / 8);
 	ops->quantise(&a, x, TOKENS);
 	printf("%-6s%34s%45s\n", "", "GB/s of weights, by tokens", "GMAC/s, by tokens");
 	printf("%-6s%8s%8s%8s%8s%8s%8s%8s%8s%8s\n", "", "read", "1", "ratio", "2", "4", "4", "8", "16", "512");
@@ -141,7 +143,9 @@ static void bench_products(size_t mib)
 		double best_read = 1e9, best[6] = { 1e9, 1e9, 1e9, 1e9, 1e9, 1e9 }, t0;
 		struct kern_weight *w;
 
-		size = kern_weight_bytes(types[i], ROWS, COLS);
+		a.cols = a.ld = kern_type_block(types[i]) > KERN_BLOCK ? WIDE : COLS;
+		ops->quantise(&a, x, TOKENS);
+		size = kern_weight_bytes(types[i], ROWS, a.cols);
 		n = (mib << 20) / size ? (mib << 20) / size : 1;
 		w = malloc(n * sizeof(*w));
 		if (!w)
@@ -165,7 +169,7 @@ static void bench_products(size_t mib)
 		       (double)size / best[0] * 1e-9, best_read / best[0], (double)size / best[1] * 1e-9,
 		       (double)size / best[2] * 1e-9);
 		for (t = 2; t < 6; t++)
-			printf("%8.1f", (double)ROWS * COLS * tokens[t] / best[t] * 1e-9);
+			printf("%8.1f", (double)ROWS * a.cols * tokens[t] / best[t] * 1e-9);
 		printf("\n");
 		free(w);
 	}
