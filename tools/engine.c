@@ -30,7 +30,7 @@ static const struct argp_option engine_options[] = {
 	  "Tokens in a page, or auto: the count that wastes least (default: auto)", 0 },
 	{ "kernels", KEY_KERNELS, "SET", 0,
 	  "auto, c or avx2; all give the same answers to the bit (default: auto)", 0 },
-	{ "mlock", KEY_MLOCK, 0, 0, "Keep the weights in memory: they are never swapped out", 0 },
+	{ "mlock", KEY_MLOCK, 0, 0, "Lock the weights in memory, so that they are never swapped out (default: no)", 0 },
 	{ 0 }
 };
 

@@ -65,7 +65,7 @@ for command in ("run", "serve", "eval", "tokenize", "bench", "bench serve", "poo
         once = name in ("prompt", "file", "interactive") and command == "run"
         fact(once or "(default: " in words or "(required)" in words, f"{command} --help tells the default of --{name}")
 expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "seed", "ignore-eos", "chat", "json",
-            "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "ctx", "ids", "special",
+            "pool", "max-batch", "step-tokens", "threads", "kv-type", "page-tokens", "kernels", "mlock", "ctx", "ids", "special",
             "alias", "host", "port", "unix", "api-key", "api-key-file", "max-queue", "max-connections", "max-body",
             "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
             "shared-prefix", "chat-template", "system", "interactive", "min-p", "repetition-penalty", "presence-penalty",
