@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec tests/vm/guest.py run --ko build/vm/kvslab.ko --path build/kvslab --file tests/vm/demo --file tests/vm/serve.sh \
-	--file build/models/q4_1-tied.gguf ${VM:-} -- 'sh ./demo'
+	--file build/models/f32-gqa8.gguf ${VM:-} -- 'sh ./demo'

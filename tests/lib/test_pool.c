@@ -36,6 +36,11 @@ enum test_pool_kind test_pool_kind(void)
 	exit(1);
 }
 
+int test_pool_full(void)
+{
+	return test_pool_kind() == TEST_POOL_DEVICE ? -EDQUOT : -ENOSPC;
+}
+
 static int control(unsigned int cmd, void *args, uint32_t size)
 {
 	struct kvslab_cmd c = { .args = (uintptr_t)args, .size = size };

@@ -21,6 +21,8 @@ enum test_pool_kind test_pool_kind(void);
  * meet there. min, max, low and high become those of the pool that is made.
  */
 int test_pool_open(struct kvslab_pool **pool, const char *spec, const struct kvslab_pool_opts *opts);
+/* What an alloc says when a pool made without a limit of its own is full: there its size is its limit on the module. */
+int test_pool_full(void);
 /* kvslab_test_pin; -EOPNOTSUPP on the module, where only a device or an I/O pins. */
 int test_pool_pin(struct kvslab_pool *pool, kvslab_handle page, bool pinned);
 

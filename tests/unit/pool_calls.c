@@ -15,6 +15,12 @@
 
 static uint64_t seed;
 
+/* There is one arena for all of them, and each client sees it at an address of its own. */
+static bool on_module(void)
+{
+	return test_pool_kind() == TEST_POOL_DEVICE;
+}
+
 static struct kvslab_hash hash(uint64_t n)
 {
 	struct kvslab_hash h;
@@ -144,7 +150,8 @@ static void test_open(void)
 		   kvslab_arena_open(NULL, EXTENT) == -EINVAL &&
 		   kvslab_arena_open(&arena, ((1ull << 20) + 1) * EXTENT) == -EINVAL,
 	   "arenas of no size, and of more than 2^20 extents");
-	test_no_address_space();
+	if (!on_module())
+		test_no_address_space();
 	opts.min = 8 * EXTENT;
 	opts.max = 4 * EXTENT;
 	ok(test_pool_open(&pool, "embedded:64M", &opts) == -EINVAL, "min above max");
@@ -153,6 +160,8 @@ static void test_open(void)
 	opts.min = 0;
 	opts.max = 1;
 	ok(test_pool_open(&pool, "embedded:8M", &opts) == -EINVAL, "max below an extent");
+	if (on_module())
+		return;
 	ok(kvslab_arena_open(&opts.arena, 8 * EXTENT + 12345) == 0, "an arena that is no whole "
 								    "number of extents");
 	opts.max = 0;
@@ -249,7 +258,7 @@ static void test_alloc(void)
 	for (i = 0; i < 24; i++) {
 		uint8_t *at = kvslab_page_rw(pool, p[i]);
 
-		bad += !p[i] || !at || (uintptr_t)at % 4096 || kvslab_page_ro(pool, p[i]) != at;
+		bad += !p[i] || !at || (uintptr_t)at % 4096 || (!on_module() && kvslab_page_ro(pool, p[i]) != at);
 		for (k = 0; k < i; k++) {
 			uint8_t *before = kvslab_page_rw(pool, p[k]);
 
@@ -265,10 +274,10 @@ static void test_alloc(void)
 		bad += !at || at[0] != i || at[(340 << 10) - 1] != i;
 	}
 	ok(!bad, "they are apart, and hold what is written");
-	ok(kvslab_alloc(pool, id, q, 1, 0) == -ENOSPC &&
-		   kvslab_alloc(pool, id, q, 1, KVSLAB_PARTIAL) == -ENOSPC,
+	ok(kvslab_alloc(pool, id, q, 1, 0) == test_pool_full() &&
+		   kvslab_alloc(pool, id, q, 1, KVSLAB_PARTIAL) == test_pool_full(),
 	   "one more is refused");
-	ok(kvslab_free(pool, p + 20, 2) == 0 && kvslab_alloc(pool, id, q, 3, 0) == -ENOSPC &&
+	ok(kvslab_free(pool, p + 20, 2) == 0 && kvslab_alloc(pool, id, q, 3, 0) == test_pool_full() &&
 		   stat_of(pool).private_pages == 22,
 	   "three of two are refused whole");
 	ok(kvslab_alloc(pool, id, q, 3, KVSLAB_PARTIAL) == 2, "or given in part");
@@ -276,11 +285,11 @@ static void test_alloc(void)
 											"hold");
 	/* Another page size gets what is empty. */
 	big = open_cache(pool, 2 * MIB);
-	ok(kvslab_alloc(pool, big, q + 8, 1, 0) == -ENOSPC, "no room for a page of another size");
+	ok(kvslab_alloc(pool, big, q + 8, 1, 0) == test_pool_full(), "no room for a page of another size");
 	memcpy(p + 20, q, 2 * sizeof(*p));
 	rc = kvslab_free(pool, p, 24);
 	ok(rc == 0 && kvslab_alloc(pool, big, q, 4, 0) == 4, "until the first are freed: %d", rc);
-	ok(kvslab_alloc(pool, id, p, 1, 0) == -ENOSPC && whole(pool), "and back");
+	ok(kvslab_alloc(pool, id, p, 1, 0) == test_pool_full() && whole(pool), "and back");
 	kvslab_pool_close(other);
 	kvslab_pool_close(pool);
 
@@ -290,7 +299,7 @@ static void test_alloc(void)
 		   kvslab_alloc(pool, id, p + 4, 1, 0) == -EDQUOT &&
 		   kvslab_alloc(pool, id, p + 4, 1, KVSLAB_PARTIAL) == -EDQUOT,
 	   "a pool at its max");
-	ok(stat_of(pool).held == 2 && stat_of(pool).max == 2 && stat_of(pool).arena_free == 2,
+	ok(stat_of(pool).held == 2 && stat_of(pool).max == 2 && (on_module() || stat_of(pool).arena_free == 2),
 	   "while the arena has room");
 	kvslab_free(pool, p, 1);
 	ok(kvslab_alloc(pool, id, p, 2, KVSLAB_PARTIAL) == 1 && whole(pool), "and a part");
@@ -449,7 +458,8 @@ static void test_get(void)
 		   kvslab_get(shared, batch, 1) == 0,
 	   "found again by another client");
 	ok(kvslab_lookup(pool, id, &h, 1, batch) == 1 &&
-		   kvslab_page_ro(pool, batch[0]) == kvslab_page_ro(shared, batch[0]),
+		   (on_module() ? kvslab_page_ro(pool, batch[0]) && kvslab_page_ro(shared, batch[0]) :
+				  kvslab_page_ro(pool, batch[0]) == kvslab_page_ro(shared, batch[0])),
 	   "and by both, at the same place");
 	kvslab_pool_close(shared);
 	ok(stat_of(pool).sealed == 1 && whole(pool), "a client that goes drops its references "
@@ -502,9 +512,10 @@ static void test_seal(void)
 	test_pool_pin(pool, p[1], true);
 	s[0] = seal_of(p[0], 1, 0, 0);
 	s[1] = seal_of(p[1], 2, 1, 1);
-	ok(kvslab_seal(pool, s, 2) == -EBUSY && kvslab_page_rw(pool, p[0]) &&
+	/* The module's own tests have pages pinned by I/O. */
+	ok(on_module() || (kvslab_seal(pool, s, 2) == -EBUSY && kvslab_page_rw(pool, p[0]) &&
 		   kvslab_page_rw(pool, p[1]) && stat_of(pool).private_pages == 12 &&
-		   stat_of(pool).moving == 0 && whole(pool),
+		   stat_of(pool).moving == 0 && whole(pool)),
 	   "a pinned page refuses the batch");
 	test_pool_pin(pool, p[1], false);
 	for (i = 0; i < 3; i++)
@@ -581,7 +592,7 @@ static void test_evict(void)
 	ok(kvslab_lookup(pool, id, &h, 1, q) == 1, "one of them is used");
 	rc = kvslab_alloc(pool, id, p, 7, 0);
 	ok(rc == 7 && stat_of(pool).evictions == 7, "the others give way: %d", rc);
-	ok(kvslab_alloc(pool, id, p + 7, 1, 0) == -ENOSPC, "the used one does not");
+	ok(kvslab_alloc(pool, id, p + 7, 1, 0) == test_pool_full(), "the used one does not");
 	ok(*(volatile const char *)kvslab_page_ro(pool, q[0]) == 0, "it is still there");
 	kvslab_free(pool, p, 7);
 	kvslab_free(pool, q, 1);
@@ -635,14 +646,14 @@ static void test_stat(void)
 	   "nothing given");
 	stat = stat_of(pool);
 	ok(stat.extents == 0 && stat.slabs == 0 && stat.frag_partial == 0 && stat.frag_tail == 0 &&
-		   stat.frag_quarantine == 0 && stat.arena_extents == 32 && stat.arena_free == 32,
+		   stat.frag_quarantine == 0 && (on_module() || (stat.arena_extents == 32 && stat.arena_free == 32)),
 	   "an empty pool");
 	kvslab_alloc(pool, id, p, 9, 0);
 	stat = stat_of(pool);
 	extents = (double)stat.extents * EXTENT;
 	bytes = 1 - 9.0 * (340 << 10) / extents;
 	ok(stat.extents == 2 && stat.slabs == 2 && stat.private_pages == 9 && stat.free == 3 &&
-		   stat.held == 2 && stat.allocs == 9 && stat.arena_free == 30,
+		   stat.held == 2 && stat.allocs == 9 && (on_module() || stat.arena_free == 30),
 	   "nine pages in two slabs");
 	ok(stat.frag_partial - 3.0 * (340 << 10) / extents < 1e-9 && stat.frag_partial > 0.2 &&
 		   stat.frag_tail - 2.0 * (8 << 10) / extents < 1e-9 && stat.frag_tail > 0 &&
@@ -788,12 +799,14 @@ int main(int argc, char **argv)
 	test_open();
 	test_cache();
 	test_alloc();
-	test_guarantee();
+	if (!on_module())
+		test_guarantee();
 	test_free();
 	test_get();
 	test_seal();
 	test_evict();
-	test_quarantine();
+	if (!on_module())
+		test_quarantine();
 	test_stat();
 	test_slabs();
 	test_share();

@@ -334,7 +334,8 @@ int main(int argc, char **argv)
 	char why[200] = "";
 
 	seed = tap_seed(argc, argv);
-	one_pinned();
+	if (test_pool_kind() != TEST_POOL_DEVICE) /* there only a device or an I/O pins */
+		one_pinned();
 	fail_alloc = 60;
 	storm("pages refused", 1, false, 0, false);
 	fail_seal = 400;
