@@ -38,15 +38,15 @@ def chunks(m, text, ctx):
 
 
 def perplexity(cut, forward):
-    """forward(chunk) -> logits [ctx][vocab]"""
+    """forward(chunk, slice of its positions) -> logits [positions][vocab]"""
     total, scored = 0.0, 0
     for chunk in cut:
         half, n = len(chunk) // 2, len(chunk)
-        logits = forward(chunk)[half : n - 1]
-        logits = logits - logits.max(axis=1, keepdims=True)
-        targets = chunk[half + 1 :]
-        total += (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(targets)), targets]).sum()
-        scored += len(targets)
+        # Row by row: a vocabulary may have 262144 tokens.
+        for row, target in zip(forward(chunk, slice(half, n - 1)), chunk[half + 1 :]):
+            row = row.astype(np.float64) - row.max()
+            total += np.log(np.exp(row).sum()) - row[target]
+            scored += 1
     return float(np.exp(total / scored)), scored
 
 
@@ -62,14 +62,14 @@ def main():
                            n_threads=2, type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32)
     exact = reference.Model(args.model)
 
-    def peer_forward(chunk):
+    def peer_forward(chunk, part):
         peer.reset()
         peer.eval(chunk)
-        return np.array(peer.scores[: len(chunk)], dtype=np.float64)
+        return peer.scores[part]
 
     ids, cut = chunks(peer, text, args.ctx)
     value, scored = perplexity(cut, peer_forward)
-    float64, _ = perplexity(cut, lambda chunk: reference.forward(exact, chunk))
+    float64, _ = perplexity(cut, lambda chunk, part: reference.forward(exact, chunk, part))
     record = {
         "model_sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(),
         "text": args.text.name,

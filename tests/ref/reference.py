@@ -151,8 +151,8 @@ def gelu(x):
     return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def forward(m, ids):
-    """Logits [positions][vocab]."""
+def forward(m, ids, scored=slice(None)):
+    """Logits [positions][vocab], of the positions in the slice @scored."""
     n = len(ids)
     positions = np.arange(n, dtype=np.float64)
     act = gelu if m.arch == "gemma3" else silu
@@ -180,7 +180,7 @@ def forward(m, ids):
         y = norm(x, "ffn_norm")
         y = product(act(product(y, "ffn_gate")) * product(y, "ffn_up"), "ffn_down")
         x = x + norm(y, "post_ffw_norm")
-    x = rmsnorm(x, m.vector("output_norm.weight"), m.eps)
+    x = rmsnorm(x[scored], m.vector("output_norm.weight"), m.eps)
     tied = "output.weight" not in m.tensors
     x = x @ m.weight("token_embd" if tied else "output").T
     return np.tanh(x / m.final_cap) * m.final_cap if m.final_cap else x
