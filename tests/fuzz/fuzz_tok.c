@@ -21,6 +21,8 @@ enum {
 	PAIRS,
 	SPM,
 	SPM_NO_BYTES,
+	BPE_LLAMA,
+	BPE_QWEN2,
 	TOKENIZERS,
 };
 
@@ -45,6 +47,12 @@ static struct tokenizer *open_one(int kind)
 		break;
 	case BPE_DEFAULT:
 		vocab_bpe(&w, NULL);
+		break;
+	case BPE_LLAMA:
+		vocab_bpe(&w, "llama-bpe");
+		break;
+	case BPE_QWEN2:
+		vocab_bpe(&w, "qwen2");
 		break;
 	case PAIRS:
 		vocab_pairs(&w, "smollm");
@@ -211,7 +219,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kind = data[0] / 4 % TOKENIZERS;
 	t = tokenizers[kind];
 	size--;
-	check_text(t, text, size, data[0] & 3, kind <= PAIRS && is_valid(text, size));
+	check_text(t, text, size, data[0] & 3,
+		   (kind <= PAIRS || kind == BPE_QWEN2 ||
+		    (kind == BPE_LLAMA && !(data[0] & TOK_BOS))) &&
+			   is_valid(text, size));
 	if (kind != PAIRS)
 		compare_merges(t, text, (uint32_t)size);
 	if (t->family == TOK_BPE && is_valid(text, size)) {
