@@ -20,6 +20,7 @@ int arg_word(const char *option, const char *arg, const char *const *words);
 int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_pool(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

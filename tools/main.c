@@ -16,6 +16,7 @@ static const struct command {
 	{ "serve", cmd_serve, "serve a model over HTTP, as OpenAI's API has it" },
 	{ "eval", cmd_eval, "perplexity of a text" },
 	{ "tokenize", cmd_tokenize, "a text's tokens" },
+	{ "inspect", cmd_inspect, "what a model file is, and whether it runs here" },
 	{ "pool", cmd_pool, "pools in the kernel: made, looked at, changed, ended" },
 	{ "bench", cmd_bench, "speed of the allocator and of a model" },
 };
@@ -36,9 +37,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)state;
 	if (key == ARGP_KEY_ARG)
-		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, pool and bench", arg);
+		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, inspect, pool and bench", arg);
 	if (key == ARGP_KEY_NO_ARGS)
-		die("no command is given; give run, serve, eval, tokenize, pool or bench, or --help");
+		die("no command is given; give run, serve, eval, tokenize, inspect, pool or bench, or --help");
 	return ARGP_ERR_UNKNOWN;
 }
 

@@ -181,8 +181,10 @@ int chat_continue(const struct chat_template *c, const struct tokenizer *t,
 	if (err || (keep > 0 && from))
 		return err;
 	err = chat_encode(c, t, messages, n_messages, &all, e);
-	if (err)
+	if (err) {
+		tok_ids_free(&all);
 		return err;
+	}
 	tok_ids_free(ids);
 	*ids = all;
 	return 0;

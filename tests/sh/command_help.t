@@ -9,10 +9,10 @@ run "$kvslab" --version
 [ "$status" -eq 0 ] && [ "$(cat "$tmp/out")" = "kvslab $(sed -n 's/^VERSION := //p' Makefile)" ]
 ok $? "--version prints name and version"
 run "$kvslab" --help
-[ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e pool -e bench "$tmp/out" | grep -q .
+[ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e inspect -e pool -e bench "$tmp/out" | grep -q .
 ok $? "--help names the commands"
 
-for command in run serve eval tokenize bench "bench serve" pool "pool create" "pool list" "pool stat" "pool set" \
+for command in run serve eval tokenize inspect bench "bench serve" pool "pool create" "pool list" "pool stat" "pool set" \
 	"pool destroy"; do
 	# shellcheck disable=SC2086 # one of them is two words
 	run "$kvslab" $command --help
@@ -55,7 +55,7 @@ def fact(good, what):
 
 standard = {"help", "usage", "version"}
 everything = {}
-for command in ("run", "serve", "eval", "tokenize", "bench", "bench serve", "pool", "pool create", "pool list",
+for command in ("run", "serve", "eval", "tokenize", "inspect", "bench", "bench serve", "pool", "pool create", "pool list",
                 "pool stat", "pool set", "pool destroy"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
