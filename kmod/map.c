@@ -4,7 +4,7 @@
  * changes the state has it written first, then unmaps with map_sem held for writing. So a page that
  * was sealed, freed to others, or evicted is mapped by nobody who may not have it.
  *
- * Frames are inserted one by one under VM_MIXEDMAP, which get_user_pages() takes, so that O_DIRECT
+ * Frames are inserted as ordinary ones under VM_MIXEDMAP, which get_user_pages() takes, so that O_DIRECT
  * and devices can use them; a whole page at each fault.
  */
 #include <linux/delay.h>
@@ -32,29 +32,54 @@ static struct place place_of(const struct vm_fault *vmf)
 	return p;
 }
 
-/* map_sem held. All frames of the page that lie in the mapping; those that are there already are
- * skipped. */
+#define BATCH 32 /* frames in one call */
+
+/* Frames [from, to) of an extent, those that are there already left alone. */
+static int insert_run(struct vm_area_struct *vma, unsigned long address,
+		      const struct kvslab_extent *x, u32 from, u32 to)
+{
+	struct page *frames[BATCH];
+	unsigned long n, left;
+	u32 i;
+	int r;
+
+	while (from < to) {
+		n = min_t(u32, to - from, BATCH);
+		for (i = 0; i < n; i++)
+			frames[i] = kvslab_frame(x, from + i);
+		left = n;
+		r = vm_insert_pages(vma, address, frames, &left);
+		if (r && r != -EBUSY)
+			return r;
+		n -= left;
+		if (r)
+			n++;
+		from += n;
+		address += n * PAGE_SIZE;
+	}
+	return 0;
+}
+
+/* map_sem held. All frames of the page that lie in the mapping. */
 static vm_fault_t insert(struct vm_fault *vmf, const struct place *p, const struct kvc_at *at)
 {
 	struct kvslab_extent *x = &kvslab_extents[p->extent];
 	struct vm_area_struct *vma = vmf->vma;
-	unsigned long here = vmf->address & PAGE_MASK, address;
-	long frame = (long)(p->offset / PAGE_SIZE), i, first = at->offset / PAGE_SIZE;
+	unsigned long here = vmf->address & PAGE_MASK;
+	u32 frame = p->offset / PAGE_SIZE, from = at->offset / PAGE_SIZE;
+	u32 to = from + at->size / PAGE_SIZE;
 	int r = vm_insert_page(vma, here, kvslab_frame(x, frame));
 
 	if (r == -ENOMEM)
 		return VM_FAULT_OOM;
 	if (r && r != -EBUSY)
 		return VM_FAULT_SIGBUS;
-	for (i = first; i < first + (long)(at->size / PAGE_SIZE); i++) {
-		address = here + (i - frame) * (long)PAGE_SIZE;
-		if (i == frame || address < vma->vm_start || address >= vma->vm_end ||
-		    (i < frame) != (address < here))
-			continue;
-		/* What fails now comes with a fault of its own. */
-		if (vm_insert_page(vma, address, kvslab_frame(x, i)) == -ENOMEM)
-			break;
-	}
+	if (frame - from > (here - vma->vm_start) / PAGE_SIZE)
+		from = frame - (here - vma->vm_start) / PAGE_SIZE;
+	if (to - frame > (vma->vm_end - here) / PAGE_SIZE)
+		to = frame + (vma->vm_end - here) / PAGE_SIZE;
+	/* What fails now comes with a fault of its own. */
+	insert_run(vma, here - (unsigned long)(frame - from) * PAGE_SIZE, x, from, to);
 	return VM_FAULT_NOPAGE;
 }
 
