@@ -18,10 +18,18 @@ static struct kvslab_client *live(struct file *file, long *r)
 	return client;
 }
 
-static struct work *work_new(u32 n)
+/* A client keeps one, so that whoever gives one command at a time allocates nothing. */
+static struct work *work_get(struct kvslab_client *client)
 {
-	/* As much of pages as is used. */
-	return kmalloc(offsetof(struct work, pages) + n * sizeof(u64), GFP_KERNEL);
+	struct work *work = xchg(&client->work, NULL);
+
+	return work ?: kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+}
+
+static void work_put(struct kvslab_client *client, struct work *work)
+{
+	if (work && cmpxchg(&client->work, NULL, work))
+		kfree(work);
 }
 
 static void op_begin(struct work *work, bool nowait)
@@ -93,7 +101,7 @@ static long cmd_cache(struct file *file, void *args, void __user *user, u32 size
 	/* Making a cache cannot be taken back, so first: can the answer be written? */
 	if (copy_to_user(user, args, size))
 		return -EFAULT;
-	work = work_new(0);
+	work = work_get(client);
 	if (!work)
 		return -ENOMEM;
 	mutex_lock(&pool->cache_mutex);
@@ -104,7 +112,7 @@ static long cmd_cache(struct file *file, void *args, void __user *user, u32 size
 			       kvc_cache_fill(pool->core, id, a->slabs, &work->op));
 	}
 	mutex_unlock(&pool->cache_mutex);
-	kfree(work);
+	work_put(client, work);
 	if (id < 0 || r)
 		return id < 0 ? id : r;
 	a->id = id;
@@ -135,7 +143,7 @@ static long cmd_alloc(struct file *file, void *args, void __user *user, u32 size
 	/* Here and not at the end only: handles that cannot be told would cost others their cache. */
 	if (!kvslab_args_ok(a->pages, a->count * sizeof(u64)))
 		return -EFAULT;
-	work = work_new(a->count);
+	work = work_get(client);
 	if (!work)
 		return -ENOMEM;
 	op_begin(work, nowait);
@@ -146,7 +154,7 @@ static long cmd_alloc(struct file *file, void *args, void __user *user, u32 size
 		give_back(client, work->pages, r, &work->op);
 		r = -EFAULT;
 	}
-	kfree(work);
+	work_put(client, work);
 	return r;
 }
 
@@ -162,7 +170,7 @@ static long cmd_free(struct file *file, void *args, void __user *user, u32 size,
 		return r;
 	if (!good_count(a->count) || a->flags)
 		return -EINVAL;
-	work = work_new(a->count);
+	work = work_get(client);
 	if (!work)
 		return -ENOMEM;
 	r = kvslab_copy_in(work->pages, a->pages, a->count * sizeof(u64));
@@ -171,7 +179,7 @@ static long cmd_free(struct file *file, void *args, void __user *user, u32 size,
 		r = KVSLAB_RUN(client->pool, &work->op,
 			       kvc_free(client->core, work->pages, a->count, &work->op));
 	}
-	kfree(work);
+	work_put(client, work);
 	return r;
 }
 
@@ -187,13 +195,13 @@ static long cmd_get(struct file *file, void *args, void __user *user, u32 size, 
 		return r;
 	if (!good_count(a->count) || a->flags)
 		return -EINVAL;
-	work = work_new(a->count);
+	work = work_get(client);
 	if (!work)
 		return -ENOMEM;
 	r = kvslab_copy_in(work->pages, a->pages, a->count * sizeof(u64));
 	if (!r)
 		r = kvc_get(client->core, work->pages, a->count);
-	kfree(work);
+	work_put(client, work);
 	return r;
 }
 
@@ -257,10 +265,10 @@ static long cmd_seal(struct file *file, void *args, void __user *user, u32 size,
 		return -EAGAIN;
 	entries = kvmalloc_array(a->count, sizeof(*entries), GFP_KERNEL);
 	seals = kvmalloc_array(a->count, sizeof(*seals), GFP_KERNEL);
-	work = work_new(0);
+	work = work_get(client);
 	r = entries && seals && work ? seal(client, a->seals, entries, seals, a->count, work)
 				     : -ENOMEM;
-	kfree(work);
+	work_put(client, work);
 	kvfree(seals);
 	kvfree(entries);
 	return r;
@@ -282,7 +290,7 @@ static long cmd_lookup(struct file *file, void *args, void __user *user, u32 siz
 	if (!kvslab_args_ok(a->pages, a->count * sizeof(u64)))
 		return -EFAULT;
 	hashes = kvmalloc_array(a->count, sizeof(*hashes), GFP_KERNEL);
-	work = work_new(a->count);
+	work = work_get(client);
 	r = hashes && work ? kvslab_copy_in(hashes, a->hashes, a->count * sizeof(*hashes))
 			   : -ENOMEM;
 	if (!r) {
@@ -295,7 +303,7 @@ static long cmd_lookup(struct file *file, void *args, void __user *user, u32 siz
 		give_back(client, work->pages, r, &work->op);
 		r = -EFAULT;
 	}
-	kfree(work);
+	work_put(client, work);
 	kvfree(hashes);
 	return r;
 }

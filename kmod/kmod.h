@@ -109,6 +109,7 @@ struct kvslab_client {
 	struct list_head node; /* in its pool */
 	struct pid *pid; /* who opened it */
 	char comm[TASK_COMM_LEN];
+	void *work; /* command.c's, when no command has it */
 };
 
 extern struct mutex kvslab_mutex;

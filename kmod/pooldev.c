@@ -176,6 +176,7 @@ static int pool_release(struct inode *inode, struct file *file)
 	kfree(op);
 	kvfree(client->core);
 	put_pid(client->pid);
+	kfree(client->work);
 	kfree(client);
 	mutex_lock(&kvslab_mutex);
 	pool->nr_clients--;

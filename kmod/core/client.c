@@ -152,7 +152,7 @@ int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
 	for (i = 0; i < KVC_CACHES_MAX && pool->cache[i]; i++) {
 		share = &client->share[i];
 		share->pages = pool->cache[i]->pages;
-		share->spares_max = KVC_SPARE_PAGES / share->pages + 1;
+		share->spares_max = kvc_spares_max(pool, share->pages);
 		share->page_size = pool->cache[i]->page_size;
 		share->pinned = pool->cache[i]->pinned;
 	}

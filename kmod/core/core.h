@@ -83,7 +83,11 @@
 #define KVC_ALIGN 64u /* bytes, of all memory given to the core */
 #define KVC_WAKES 8 /* in an op */
 #define KVC_SPARE_PAGES \
-	16u /* a client keeps empty slabs for so many pages of a cache, and one more */
+	16u /* a client keeps empty slabs for so many pages of a cache, and one more; in a large pool
+	     * for KVC_SPARE_BATCH, as long as these are not too many */
+#define KVC_SPARE_BATCH 64u /* pages */
+#define KVC_SPARES_MAX 8u /* slabs, and a 1/KVC_SPARES_SHARE of what the pool may hold */
+#define KVC_SPARES_SHARE 16u
 
 #define KVC_MORE 0x7fffffff /* do what op asks for, then call again */
 

@@ -194,7 +194,7 @@ static int cache_add(struct kvc_pool *pool, void *mem, u32 page_size, bool pinne
 	kvc_list_for(l, &pool->clients) {
 		client = container_of(l, struct kvc_client, node);
 		kvc_lock_take(&client->lock);
-		client->share[id].spares_max = KVC_SPARE_PAGES / cache->pages + 1;
+		client->share[id].spares_max = kvc_spares_max(pool, cache->pages);
 		client->share[id].page_size = page_size;
 		client->share[id].pinned = pinned;
 		client->share[id].pages = cache->pages;

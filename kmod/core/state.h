@@ -343,6 +343,22 @@ void kvc_own(struct kvc_client *client, struct kvc_record *record);
 void kvc_guest(struct kvc_client *client, struct kvc_record *record, struct kvc_op *op);
 int kvc_not_held(const struct kvc_record *record, u64 handle);
 
+/*
+ * How many empty slabs a client keeps: each that is released and made again costs the clearing of an
+ * extent, so that a batch should not run out of them, but a small pool should not seem full of them.
+ */
+static inline u32 kvc_spares_max(const struct kvc_pool *pool, u32 pages)
+{
+	u32 least = KVC_SPARE_PAGES / pages + 1, most = KVC_SPARE_BATCH / pages + 1;
+	u32 share = kvc_read(pool->max) / KVC_SPARES_SHARE;
+
+	if (most > KVC_SPARES_MAX)
+		most = KVC_SPARES_MAX;
+	if (most > share)
+		most = share;
+	return most > least ? most : least;
+}
+
 /* The owner has no private page in it left: if the slab is wholly free, and not one too many, it
  * stays as a spare. */
 static inline bool kvc_keep_spare(struct kvc_share *share, struct kvc_record *record)
