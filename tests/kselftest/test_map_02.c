@@ -272,11 +272,11 @@ int main(void)
 	ks_fill(ks_at(&k, k.w, sealed), SIZE, 1);
 	must(ks_seal_one(k.fd, &sealed, 1, 1) >= 0, "sealed");
 	odd();
+	forks(); /* before the advice to inherit */
 	advice();
 	moves();
 	read_only();
 	counters();
-	forks();
 	ends();
 	ks_close(&watch);
 	return done();
