@@ -216,6 +216,26 @@ static int free_rest(struct kvc_client *client, const u64 *pages, u32 n, struct 
 	return kvc_op_end(client->pool, op, op->result);
 }
 
+/* [3] held. Whether the batch lies in own slabs only, and so few that each of them may stay. */
+static bool leaves_few(struct kvc_client *client, const u64 *pages, u32 n)
+{
+	struct kvc_record *record;
+	struct kvc_share *share;
+	u64 extent = ~0ull;
+	u32 k, slabs = 0;
+
+	for (k = 0; k < n; k++) {
+		if (pages[k] >> 38 == extent)
+			continue;
+		extent = pages[k] >> 38;
+		record = kvc_record_of(client, pages[k]);
+		share = &client->share[record->cache];
+		if (!record->owner || share->nr_spares + ++slabs > share->spares_max)
+			return false;
+	}
+	return true;
+}
+
 /*
  * [3] held, the batch marked. Whether leaving asks the caller for nothing: no page lies in another
  * client's slab, and no more slabs become empty than may stay as spares.
@@ -226,6 +246,8 @@ static bool leaves_at_once(struct kvc_client *client, const u64 *pages, u32 n)
 	struct kvc_share *share;
 	u32 k, whole = 0;
 
+	if (likely(leaves_few(client, pages, n)))
+		return true;
 	for (k = 0; k < n; k++)
 		kvc_record_of(client, pages[k])->nr_leaving = 0;
 	for (k = 0; k < n; k++) {
