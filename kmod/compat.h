@@ -12,6 +12,7 @@
 #include <linux/module.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/swap.h>
 
 #include "kvslab.h"
 
@@ -70,10 +71,20 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 
 /* ---- shrinkers ---- */
 
+#ifndef KVSLAB_HAVE_ACCOUNT_RECLAIMED
+/* Who reclaims learns of frames that it gets by a shrinker, and stops when they are enough. */
+static inline void mm_account_reclaimed_pages(unsigned long frames)
+{
+	if (current->reclaim_state)
+		current->reclaim_state->reclaimed_slab += frames;
+}
+#endif
+
 /* Where there is no shrinker_alloc(), a shrinker has its id, which list_lru wants, only once it is
  * registered: it may be called before its list is there. */
 #ifndef KVSLAB_HAVE_SHRINKER_ALLOC
 static inline struct shrinker *kvslab_shrinker_alloc(const char *name, unsigned int flags,
+						     long batch,
 						     typeof(((struct shrinker *)0)->count_objects) count,
 						     typeof(((struct shrinker *)0)->scan_objects) scan)
 {
@@ -85,6 +96,7 @@ static inline struct shrinker *kvslab_shrinker_alloc(const char *name, unsigned 
 	shrinker->count_objects = count;
 	shrinker->scan_objects = scan;
 	shrinker->seeks = 1;
+	shrinker->batch = batch;
 	if (register_shrinker(shrinker, "%s", name)) {
 		kfree(shrinker);
 		return NULL;
@@ -103,6 +115,7 @@ static inline void kvslab_shrinker_free(struct shrinker *shrinker)
 }
 #else
 static inline struct shrinker *kvslab_shrinker_alloc(const char *name, unsigned int flags,
+						     long batch,
 						     typeof(((struct shrinker *)0)->count_objects) count,
 						     typeof(((struct shrinker *)0)->scan_objects) scan)
 {
@@ -113,6 +126,7 @@ static inline struct shrinker *kvslab_shrinker_alloc(const char *name, unsigned 
 	shrinker->count_objects = count;
 	shrinker->scan_objects = scan;
 	shrinker->seeks = 1;
+	shrinker->batch = batch;
 	return shrinker;
 }
 

@@ -242,6 +242,9 @@ static unsigned long scan(struct shrinker *shrinker, struct shrink_control *sc)
 		freed += free_idle(sc, want - freed, op);
 	put_op(op);
 	up_read(&pools_sem);
+	/* An extent is more than was asked for at once: it counts as what it is. */
+	sc->nr_scanned = max_t(unsigned long, sc->nr_to_scan, freed * KVSLAB_FRAMES);
+	mm_account_reclaimed_pages(freed * KVSLAB_FRAMES);
 	trace_kvslab_reclaim(want, freed, spares, is_memcg(sc));
 	return freed ? freed * KVSLAB_FRAMES : SHRINK_STOP;
 }
@@ -330,8 +333,8 @@ int kvslab_reclaim_init(void)
 				   NULL);
 	if (!tokens)
 		return r;
-	shrinker = kvslab_shrinker_alloc("kvslab", SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE, count,
-					 scan);
+	shrinker = kvslab_shrinker_alloc("kvslab", SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
+					 KVSLAB_FRAMES, count, scan);
 	if (!shrinker)
 		goto free_tokens;
 	r = list_lru_init_memcg(&idle, shrinker);

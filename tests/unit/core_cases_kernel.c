@@ -216,7 +216,7 @@ static void spares_before_cached(void)
 {
 	struct kvc_pool *pool;
 	struct kvc_client *a;
-	u64 page[4], big[4];
+	u64 page[6], big[1];
 	int id;
 
 	case_open(&c, 2);
