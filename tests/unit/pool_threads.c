@@ -9,6 +9,7 @@
 #define EXTENTS 10
 #define THREADS 4
 #define STEPS 20000
+#define STEPS_MODULE 1000 /* in the guest, which may be emulated */
 
 struct job {
 	struct actor actor;
@@ -90,7 +91,8 @@ int main(int argc, char **argv)
 			return done();
 		actor_open(&job[i].actor, client,
 			   0xabcd0000u + ((uint64_t)(i == THREADS - 1) << 60), rnd(&seed));
-		job[i].steps = argc > 2 ? atoi(argv[2]) : STEPS;
+		job[i].steps = argc > 2 ? atoi(argv[2]) :
+				 test_pool_kind() == TEST_POOL_DEVICE ? STEPS_MODULE : STEPS;
 		job[i].reopen = i == 1;
 	}
 	for (i = 0; i < THREADS; i++)
