@@ -80,7 +80,7 @@ PERL5LIB=tests/lib "${fixed[@]}" prove --harness Tally --timer --exec "timeout $
 say "shell tests"
 run tests/sh/*.t
 say "the command under ASan and UBSan"
-BUILD=build-asan run tests/sh/command*.t tests/sh/serve_attack.t tests/sh/serve_fields.t tests/sh/serve_same.t
+BUILD=build-asan run tests/sh/command*.t tests/sh/run_*.t tests/sh/inspect.t tests/sh/serve_attack.t tests/sh/serve_fields.t tests/sh/serve_same.t
 if [ -n "${KVSLAB_LONG:-}" ]; then
 	say "fuzzers"
 	for target in fuzz-serve fuzz; do
