@@ -38,7 +38,7 @@ for f in "${files[@]}"; do
 	options+=(--file "$f")
 done
 [ ! -f "$BUILD/kselftest/vm-walk" ] || options+=(--path "$BUILD/kselftest/vm-walk")
-tests/vm/guest.py tests --ko "$BUILD/vm/kvslab.ko" --path "$BUILD/kvslab" --logs "$BUILD/vm" --timeout 600 "${options[@]}" \
+tests/vm/guest.py tests --ko "$BUILD/vm/kvslab.ko" --path "$BUILD/kvslab" --logs "$BUILD/vm" --timeout 1500 "${options[@]}" \
 	-- "$results" "${programs[@]}" || exit 1
 # shellcheck disable=SC2086 # options are words
 prove ${PROVE_ARGS:-} --exec cat "$results"/*.tap && exit
