@@ -13,64 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/workers.h"
-#include "model.h"
+#include "cpu_impl.h"
 
 #define FEW_ROWS 4 /* up to here each worker does the row work of all rows itself */
 #define LOGIT_ROWS 32 /* rows whose logits are held at once */
-#define SCRATCH 3 /* vocabularies a thread: kern_sample()'s two, and adjusted logits */
 #define ATTN_QUERIES 32 /* of one work item of attention */
 #define ROPE_STEP 1024 /* positions by which the table grows */
 #define CLAIMS 8 /* parts a worker takes of a product, about: few enough to cost nothing, enough to end together */
-
-/* Buffers that rows pass through between products: shared, or one set a worker when rows are few. */
-struct stage {
-	float *x; /* [rows][dim] the residual stream */
-	float *h; /* [rows][dim_ld] normed */
-	float *a; /* [rows][ffn_ld] gated */
-	struct kern_act act_h, act_a, act_o; /* what products read: of h, of a, of the attention's output */
-};
-
-struct row_ref {
-	struct kvslab_run *run;
-	struct kvslab_row *row;
-};
-
-struct attn_item {
-	uint32_t run, kv_head, q0, q1;
-};
-
-struct cpu {
-	struct kvslab_executor base;
-	const struct model *m;
-	const struct kern_ops *ops;
-	struct workers *w;
-	struct kvslab_geometry geo;
-	uint32_t dim_ld, q_ld, ffn_ld; /* padded to KERN_BLOCK */
-
-	/* of a batch */
-	struct kvslab_batch *batch; /* running, or NULL */
-	uint32_t n_rows, n_want, n_items;
-	struct row_ref *rows; /* [max_rows], runs one after the other */
-	uint32_t *run_row; /* [max_runs]: first row of a run */
-	uint32_t *want; /* [max_rows]: rows whose logits are wanted */
-	struct attn_item *items;
-	atomic_uint *next_item; /* [layers] of attention */
-	atomic_uint *next_tile; /* [n_products]: one counter for each product of a step */
-	uint32_t n_products;
-
-	struct stage shared, *own; /* own: [workers] */
-	float *q, *k, *v; /* [rows][q_ld], [rows][kv width] */
-	float *o; /* [rows][q_ld] attention's output */
-	float *gate, *up; /* [rows][ffn] */
-	float *y; /* [rows][dim] what a product adds to the residual */
-	float *logits; /* [LOGIT_ROWS][vocab] */
-	float *last; /* [LOGIT_ROWS][dim_ld] */
-	struct kern_act act_last;
-	uint32_t *scratch; /* [workers][SCRATCH * vocab] */
-	float *rope[2]; /* [rope_rows][rope_dim]; [1]: of local layers, may be the same */
-	uint32_t rope_rows;
-};
 
 static struct cpu *to_cpu(struct kvslab_executor *ex)
 {
@@ -394,57 +343,6 @@ static void layer_forward(struct lane *l, uint32_t i)
 	add_rows(l, y->post_ffn_norm);
 }
 
-static float logprob_of(const struct cpu *c, const float *logits, uint32_t token)
-{
-	float top, sum = kern_logsum(c->ops, logits, c->m->vocab, &top);
-
-	return (logits[token] - top) - sum;
-}
-
-static void likeliest(const struct cpu *c, struct kvslab_row *row, const float *logits)
-{
-	uint32_t ids[KVSLAB_TOP_MAX], i;
-	float top, sum = kern_logsum(c->ops, logits, c->m->vocab, &top);
-
-	if (row->n_top > c->m->vocab)
-		row->n_top = c->m->vocab;
-	kern_top(logits, c->m->vocab, row->n_top, ids);
-	for (i = 0; i < row->n_top; i++)
-		row->top[i] = (struct kvslab_top){ ids[i], (logits[ids[i]] - top) - sum };
-}
-
-static void sample_row(struct lane *l, uint32_t r, const float *logits)
-{
-	struct cpu *c = l->c;
-	const struct kvslab_run *run = c->rows[r].run;
-	struct kvslab_row *row = c->rows[r].row;
-	const struct kvslab_sampling *s = &run->sampling;
-	const struct kern_sampling ks = { .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p,
-					  .min_p = s->min_p, .choice = s->choice, .seed = s->seed };
-	/* The token drawn stands one position after the row. */
-	const struct kern_adjust ka = { .bias_tokens = s->bias_tokens, .bias = s->bias, .n_bias = s->n_bias,
-					.repetition = s->repetition_penalty, .presence = s->presence_penalty,
-					.frequency = s->frequency_penalty, .tokens = run->tokens,
-					.n_tokens = run->tokens ? row->pos + 1 : 0,
-					.n_prompt = run->n_prompt <= row->pos ? run->n_prompt : row->pos + 1 };
-	uint32_t vocab = c->m->vocab, *scratch = c->scratch + (size_t)l->thread * SCRATCH * vocab;
-	float *adjusted = (float *)(scratch + 2 * (size_t)vocab);
-
-	if (row->logits)
-		memcpy(row->logits, logits, vocab * sizeof(*logits));
-	row->result = kern_sample(c->ops, logits, vocab, &ks, (uint64_t)row->pos + 1, row->target, scratch, &row->logprob);
-	if (row->result < 0)
-		return;
-	if (row->n_top)
-		likeliest(c, row, logits);
-	if (row->target >= 0 || !kern_adjusts(&ka))
-		return;
-	kern_adjust(adjusted, logits, vocab, &ka, scratch);
-	row->result = kern_sample(c->ops, adjusted, vocab, &ks, (uint64_t)row->pos + 1, -1, scratch, NULL);
-	if (row->result >= 0)
-		row->logprob = logprob_of(c, logits, (uint32_t)row->result);
-}
-
 /* Logits and samples of the rows that want them, some at a time. */
 static void sample_rows(struct lane *l)
 {
@@ -468,7 +366,7 @@ static void sample_rows(struct lane *l)
 		for (uint32_t i = lo; i < hi; i++) {
 			if (m->final_softcap > 0)
 				c->ops->softcap(c->logits + (size_t)i * m->vocab, m->vocab, m->final_softcap);
-			sample_row(l, c->want[w0 + i], c->logits + (size_t)i * m->vocab);
+			cpu_sample(c, l->thread, c->want[w0 + i], c->logits + (size_t)i * m->vocab);
 		}
 		workers_barrier(l->w);
 	}
