@@ -12,7 +12,7 @@ make --no-print-directory -s -j"$(nproc)" tool kselftests module-vm || exit 1
 rm -rf "$results"
 mkdir -p "$results"
 
-options=(--path "$BUILD/kvslab" --path "$BUILD/kselftest/vm-walk" --logs "$BUILD/vm")
+options=(--path "$BUILD/kvslab" --path "$BUILD/kselftest/vm-walk" --logs "$BUILD/vm" --parameters extents=160)
 [ ! -f "$BUILD/vm/kvslab.ko" ] || options+=(--ko "$BUILD/vm/kvslab.ko")
 # What the shell tests work with; without it they skip.
 for model in build/models/f32-gqa8.gguf; do

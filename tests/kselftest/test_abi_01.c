@@ -547,6 +547,11 @@ int main(int argc, char **argv)
 			     ENOTTY;
 		}
 		ok(!r, "%s: unknown commands are ENOTTY", ks_via_name[via]);
+		out[1] = 0;
+		r = ks_alloc(k.fd, k.c.id, out, 1, 0) == 1 && ks_free(k.fd, out, 1) >= 0;
+		ok(r && ks_free(k.fd, out, 1) == -ESTALE && ks_get(k.fd, out, 1) == -ESTALE &&
+			   ks_seal_one(k.fd, out, 8, 8) == -ESTALE,
+		   "%s: what was freed is ESTALE", ks_via_name[via]);
 		ok(ks_cmd(ks_control(), KVSLAB_CMD_STAT, tail, sizeof(struct kvslab_args_stat)) == -ENOTTY &&
 			   ks_cmd(k.fd, KVSLAB_CTL_LIST, tail, sizeof(struct kvslab_args_list)) == -ENOTTY,
 		   "%s: and those of the other node", ks_via_name[via]);

@@ -97,14 +97,17 @@ static bool untouched(struct ks_client *k, u64 *pages, u32 n)
 
 static void in_flight(const char *what, int by_close)
 {
-	u64 page, taken[POOL_PAGES], left;
+	u64 page, stays, taken[POOL_PAGES], left;
 	struct io_uring ring;
 	struct ks_client k;
 	bool still;
 	u32 n;
 	long r;
 
-	must(!ks_client(&k, "slow", SIZE) && ks_alloc(k.fd, k.c.id, &page, 1, 0) == 1, "a client, a page");
+	/* Another page of the slab stays in use, so that the slab does. */
+	must(!ks_client(&k, "slow", SIZE) && ks_alloc(k.fd, k.c.id, &page, 1, 0) == 1 &&
+		     ks_alloc(k.fd, k.c.id, &stays, 1, 0) == 1,
+	     "a client, a page");
 	memset(ks_at(&k, k.w, page), 1, SIZE);
 	start_read(&ring, &k, page);
 	r = ks_seal_one(k.fd, &page, 4, rand());
@@ -117,9 +120,11 @@ static void in_flight(const char *what, int by_close)
 	n = take_all(&watch, taken);
 	left = quarantined();
 	still = end_read(&ring);
+	/* A slab that nobody holds may also go as a whole, its pinned frames with it, and a new one
+	 * come in its place. */
 	if (still)
-		ok(left >= 1 && n < POOL_PAGES && n > 0, "%s: %llu in quarantine, %u of %u for others", what,
-		   (unsigned long long)left, n, POOL_PAGES);
+		ok((left >= 1 && n < POOL_PAGES && n > 0) || (by_close && !left && n == POOL_PAGES),
+		   "%s: %llu in quarantine, %u of %u for others", what, (unsigned long long)left, n, POOL_PAGES);
 	else
 		ok(1, "%s: in quarantine # SKIP the read ended too soon", what);
 	ok(untouched(&watch, taken, n), "%s: nobody else's data was hit", what);
