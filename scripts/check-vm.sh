@@ -14,23 +14,18 @@ mkdir -p "$results"
 
 options=(--path "$BUILD/kvslab" --path "$BUILD/kselftest/vm-walk" --logs "$BUILD/vm" --parameters extents=160)
 [ ! -f "$BUILD/vm/kvslab.ko" ] || options+=(--ko "$BUILD/vm/kvslab.ko")
-# What the shell tests work with; without it they skip.
-for model in build/models/f32-gqa8.gguf; do
-	[ ! -f "$model" ] || options+=(--file "$model")
-done
 most=480
 [ -z "${KVSLAB_LONG:-}" ] || most=12000
 
 tests=() costs=()
 if [ $# -eq 0 ]; then
-	for source in tests/kselftest/test_smoke_*.c $(ls tests/kselftest/test_*.{c,sh} | grep -v smoke); do
+	for source in tests/kselftest/test_smoke_*.c $(ls tests/kselftest/test_*.c | grep -v smoke); do
 		set -- "$@" "$(basename "$source" .c)"
 	done
 fi
 for name in "$@"; do
 	case $name in
 	test_cost_*) costs+=("$BUILD/kselftest/$name") ;;
-	test_*.sh) tests+=("tests/kselftest/$name") ;;
 	*) tests+=("$BUILD/kselftest/$name") ;;
 	esac
 done
