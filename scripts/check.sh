@@ -81,6 +81,16 @@ say "shell tests"
 run tests/sh/*.t
 say "the command under ASan and UBSan"
 BUILD=build-asan run tests/sh/command*.t tests/sh/run_*.t tests/sh/inspect.t tests/sh/serve_attack.t tests/sh/serve_fields.t tests/sh/serve_same.t
+guest() { # guest SCRIPT: one that cannot even start is a failure
+	local before
+	before=$(wc -l <"$TALLY")
+	PERL5LIB=tests/lib PROVE_ARGS="--harness Tally" "$1"
+	[ "$(wc -l <"$TALLY")" -gt "$before" ] || { say "$1 did not come to its tests" && echo "0 1 0" >>"$TALLY"; }
+}
+say "the kernel module, in the guest"
+guest scripts/check-vm.sh
+say "the runtime on the kernel module, in the guest"
+guest scripts/check-vm-runtime.sh
 if [ -n "${KVSLAB_LONG:-}" ]; then
 	say "fuzzers"
 	for target in fuzz-serve fuzz; do

@@ -9,9 +9,10 @@
 #include "ks.h"
 
 #define SIZE (64u << 10)
+#define BEFORE 5 /* requests that come before the one that matters */
 #define POOL_PAGES ((8u << 20) / SIZE)
 
-static int disk; /* slow: a quarter of a second for a request */
+static int disk; /* slow: half a second for a request */
 static struct ks_client watch;
 
 static u64 quarantined(void)
@@ -30,21 +31,23 @@ static bool none_quarantined(void *arg)
 /* A read of the slow disk in flight into @page. Other requests before it keep it waiting. */
 static void start_read(struct io_uring *ring, const struct ks_client *k, u64 page)
 {
-	static u8 other[4][FRAME] __attribute__((aligned(FRAME)));
+	static u8 other[BEFORE][FRAME] __attribute__((aligned(FRAME)));
 	int i;
 
 	must(!io_uring_queue_init(16, ring, 0), "a ring");
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i <= BEFORE; i++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 		must(!!sqe, "an entry");
-		if (i < 4)
+		if (i < BEFORE)
 			io_uring_prep_read(sqe, disk, other[i], FRAME, 0);
 		else
 			io_uring_prep_read(sqe, disk, ks_at(k, k->w, page), SIZE, 0);
 		sqe->user_data = i;
 	}
-	must(io_uring_submit(ring) == 5, "submitted");
+	must(io_uring_submit(ring) == BEFORE + 1, "submitted");
+	/* The ring may leave it to a worker, which has to begin. */
+	usleep(150000);
 }
 
 /* Waits until the read has ended; whether it was in flight still. */
@@ -54,17 +57,17 @@ static bool end_read(struct io_uring *ring)
 	bool in_flight = true;
 	int i;
 
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i <= BEFORE; i++) {
 		if (i == 0) {
 			unsigned int head;
 
 			io_uring_for_each_cqe(ring, head, cqe)
-				if (cqe->user_data == 4)
+				if (cqe->user_data == BEFORE)
 					in_flight = false;
 		}
 		if (io_uring_wait_cqe(ring, &cqe))
 			break;
-		if (cqe->user_data == 4 && cqe->res != (int)SIZE)
+		if (cqe->user_data == BEFORE && cqe->res != (int)SIZE)
 			note("the read ended with %d", cqe->res);
 		io_uring_cqe_seen(ring, cqe);
 	}
@@ -189,9 +192,10 @@ static void pipes(void)
 	ok(ks_until(told, (void *)flag, 10), "a child puts a page into the pipe");
 	kill(pid, SIGKILL);
 	ok(ks_wait(pid) == 128 + SIGKILL, "and is killed");
-	ok(quarantined() == 1, "its page is in quarantine: %llu", (unsigned long long)quarantined());
+	/* Whether it is pinned is looked at when somebody else wants it. */
 	n = take_all(&watch, taken);
-	ok(n == POOL_PAGES - 1, "the others can be had: %u", n);
+	ok(n == POOL_PAGES - 1 && quarantined() == 1, "others get all but that page: %u, %llu in quarantine", n,
+	   (unsigned long long)quarantined());
 	ok(read(pipe_fd[0], got, FRAME) == FRAME && ks_filled(got, FRAME, 99 + FRAME / 8),
 	   "the pipe still gives what it was given");
 	ok(untouched(&watch, taken, n), "nobody else's data was hit");

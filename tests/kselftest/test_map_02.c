@@ -67,11 +67,15 @@ static int forked(void *arg)
 
 static void forks(void)
 {
-	ok(ks_wait(ks_child(inherited, NULL)) == 0, "a child has no window until it maps again, then the same");
+	int r;
+
+	r = ks_wait(ks_child(inherited, NULL));
+	ok(r == 0, "a child has no window until it maps again, then the same: %d", r);
 	ok(*ks_at(&k, k.r, mine) == 77, "and what it wrote is there");
 	forked_window = ks_at(&k, k.w, sealed);
 	madvise(k.w, k.c.arena_size, MADV_DOFORK);
 	ok(ks_wait(ks_child(forked, NULL)) == 0, "MADV_DOFORK opens no way to a sealed page");
+	madvise(k.w, k.c.arena_size, MADV_DONTFORK);
 	ok(ks_filled(ks_at(&k, k.r, sealed), SIZE, 1), "which is what it was");
 	ok(clients() == 2, "the child was no client of its own: %u", clients());
 }

@@ -233,8 +233,8 @@ class Guest:
                 "-device", "nvme,id=nvme,serial=kvslab",
                 "-drive", f"file={self.tmp}/disk,if=none,id=disk,format=raw,cache=unsafe",
                 "-device", "nvme-ns,drive=disk,bus=nvme,nsid=1",
-                # A disk that takes its time: a quarter of a second for each request.
-                "-drive", f"file={self.tmp}/slow,if=none,id=slow,format=raw,cache=unsafe,throttling.iops-total=4",
+                # A disk that takes its time: half a second for each request.
+                "-drive", f"file={self.tmp}/slow,if=none,id=slow,format=raw,cache=unsafe,throttling.iops-total=2",
                 "-device", "nvme-ns,drive=slow,bus=nvme,nsid=2"]
         if o.icount:
             args += ["-icount", "shift=0,sleep=off"]
@@ -338,6 +338,10 @@ class Suite:
             self.done[self.name] = (self.text, self.walk, self.left, int(rest.split()[-1]), seconds)
             bad = any(t.startswith("not ok") for t in self.text) or self.done[self.name][3]
             say(f"{self.name} {'FAILED' if bad else 'passed'} {seconds:.0f} s")
+            for i, t in enumerate(self.text):
+                if t.startswith("not ok"):
+                    before = self.text[max(0, i - 5):i]
+                    say("  " + "\n      ".join([w for w in before if w.startswith("#")] + [t]))
             self.name = None
         else:
             self.text.append(line)
