@@ -3,8 +3,9 @@
  * Pages that a device or a pipe still has in its hands: they cannot be sealed; freed, or their
  * client dead, they are in quarantine until the end of it, and nobody else's data is hit.
  */
-#include <liburing.h>
-#include <sys/socket.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "ks.h"
 
@@ -28,50 +29,65 @@ static bool none_quarantined(void *arg)
 	return quarantined() == 0;
 }
 
-/* A read of the slow disk in flight into @page. Other requests before it keep it waiting. */
-static void start_read(struct io_uring *ring, const struct ks_client *k, u64 page)
+/* A read of the slow disk into a page, by a thread that sleeps in it. Others before it keep it
+ * waiting. */
+struct reads {
+	pthread_t thread[BEFORE + 1];
+	u8 *to[BEFORE + 1];
+	u32 size[BEFORE + 1];
+	volatile int tid[BEFORE + 1];
+	volatile int over[BEFORE + 1];
+	u32 next;
+};
+
+static void *read_disk(void *arg)
+{
+	static __thread long r;
+	struct reads *reads = arg;
+	u32 i = __sync_fetch_and_add(&reads->next, 1);
+
+	reads->tid[i] = syscall(SYS_gettid);
+	r = pread(disk, reads->to[i], reads->size[i], 0);
+	if (r != reads->size[i])
+		note("a read ended with %ld, errno %d", r, errno);
+	reads->over[i] = 1;
+	return NULL;
+}
+
+/* In the disk's hands, when its frames are pinned: state D. */
+static bool sleeps(void *arg)
+{
+	char path[64], text[400], *state;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", *(volatile int *)arg);
+	if (ks_read_file(path, text, sizeof(text)) < 0)
+		return false;
+	state = strrchr(text, ')');
+	return state && state[2] == 'D';
+}
+
+static void start_read(struct reads *reads, const struct ks_client *k, u64 page)
 {
 	static u8 other[BEFORE][FRAME] __attribute__((aligned(FRAME)));
 	int i;
 
-	must(!io_uring_queue_init(16, ring, 0), "a ring");
+	memset(reads, 0, sizeof(*reads));
 	for (i = 0; i <= BEFORE; i++) {
-		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-		must(!!sqe, "an entry");
-		if (i < BEFORE)
-			io_uring_prep_read(sqe, disk, other[i], FRAME, 0);
-		else
-			io_uring_prep_read(sqe, disk, ks_at(k, k->w, page), SIZE, 0);
-		sqe->user_data = i;
+		reads->to[i] = i < BEFORE ? other[i] : ks_at(k, k->w, page);
+		reads->size[i] = i < BEFORE ? FRAME : SIZE;
+		must(!pthread_create(&reads->thread[i], NULL, read_disk, reads), "a thread");
+		ks_until(sleeps, (void *)&reads->tid[i], 2);
 	}
-	must(io_uring_submit(ring) == BEFORE + 1, "submitted");
-	/* The ring may leave it to a worker, which has to begin. */
-	usleep(150000);
 }
 
 /* Waits until the read has ended; whether it was in flight still. */
-static bool end_read(struct io_uring *ring)
+static bool end_read(struct reads *reads)
 {
-	struct io_uring_cqe *cqe;
-	bool in_flight = true;
+	bool in_flight = !reads->over[BEFORE];
 	int i;
 
-	for (i = 0; i <= BEFORE; i++) {
-		if (i == 0) {
-			unsigned int head;
-
-			io_uring_for_each_cqe(ring, head, cqe)
-				if (cqe->user_data == BEFORE)
-					in_flight = false;
-		}
-		if (io_uring_wait_cqe(ring, &cqe))
-			break;
-		if (cqe->user_data == BEFORE && cqe->res != (int)SIZE)
-			note("the read ended with %d", cqe->res);
-		io_uring_cqe_seen(ring, cqe);
-	}
-	io_uring_queue_exit(ring);
+	for (i = 0; i <= BEFORE; i++)
+		pthread_join(reads->thread[i], NULL);
 	return in_flight;
 }
 
@@ -101,7 +117,7 @@ static bool untouched(struct ks_client *k, u64 *pages, u32 n)
 static void in_flight(const char *what, int by_close)
 {
 	u64 page, stays, taken[POOL_PAGES], left;
-	struct io_uring ring;
+	struct reads reads;
 	struct ks_client k;
 	bool still;
 	u32 n;
@@ -112,7 +128,7 @@ static void in_flight(const char *what, int by_close)
 		     ks_alloc(k.fd, k.c.id, &stays, 1, 0) == 1,
 	     "a client, a page");
 	memset(ks_at(&k, k.w, page), 1, SIZE);
-	start_read(&ring, &k, page);
+	start_read(&reads, &k, page);
 	r = ks_seal_one(k.fd, &page, 4, rand());
 	ok(r == -EBUSY, "%s: a page under I/O is not sealed: %ld", what, r);
 	ok(ks_write(ks_at(&k, k.w, page), 1) == 0, "%s: and stays private", what);
@@ -122,7 +138,7 @@ static void in_flight(const char *what, int by_close)
 		ok(ks_free(k.fd, &page, 1) >= 0, "%s: it can be freed", what);
 	n = take_all(&watch, taken);
 	left = quarantined();
-	still = end_read(&ring);
+	still = end_read(&reads);
 	/* A slab that nobody holds may also go as a whole, its pinned frames with it, and a new one
 	 * come in its place. */
 	if (still)
