@@ -62,7 +62,8 @@ long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u
 		     const struct kvslab_cmd *cmd, bool nowait)
 {
 	const struct kvslab_command *c = find(commands, n, op);
-	u64 args[KVSLAB_SIZE_MAX / 8];
+	/* Only as much of it is used as is filled below. */
+	u64 args[KVSLAB_SIZE_MAX / 8] KVSLAB_UNINITIALIZED;
 	int r;
 
 	if (!c)

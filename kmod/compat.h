@@ -20,6 +20,13 @@
 #include <linux/io_uring/cmd.h>
 #endif
 
+/* A large variable that is filled before it is read: kernels may clear it otherwise. */
+#if __has_attribute(uninitialized)
+#define KVSLAB_UNINITIALIZED __attribute__((uninitialized))
+#else
+#define KVSLAB_UNINITIALIZED
+#endif
+
 /* ---- the 16 bytes of a command in an SQE ---- */
 
 static inline const void *kvslab_sqe_cmd(struct io_uring_cmd *cmd)

@@ -38,7 +38,7 @@ static struct place place_of(const struct vm_fault *vmf)
 static int insert_run(struct vm_area_struct *vma, unsigned long address,
 		      const struct kvslab_extent *x, u32 from, u32 to)
 {
-	struct page *frames[BATCH];
+	struct page *frames[BATCH] KVSLAB_UNINITIALIZED;
 	unsigned long n, left;
 	u32 i;
 	int r;
