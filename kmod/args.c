@@ -5,9 +5,50 @@
  */
 #include <linux/compat.h>
 #include <linux/mmap_lock.h>
+#include <linux/percpu.h>
 #include <linux/uaccess.h>
 
 #include "kmod.h"
+
+/*
+ * Where arguments were found to be good, by CPU: most callers use a few places again and again. Valid
+ * until any window comes anywhere (map.c). The mm is compared and not touched; when it is another's
+ * by now, that one's windows came later.
+ */
+struct place {
+	const struct mm_struct *mm;
+	unsigned long from, to;
+	int windows;
+};
+
+struct places {
+	struct place place[4];
+	u32 next;
+};
+
+static DEFINE_PER_CPU(struct places, known);
+
+static bool is_known(const struct mm_struct *mm, unsigned long address, size_t n)
+{
+	const struct places *k = get_cpu_ptr(&known);
+	int windows = atomic_read(&kvslab_windows);
+	const struct place *p;
+	bool found = false;
+
+	for (p = k->place; p < k->place + ARRAY_SIZE(k->place) && !found; p++)
+		found = p->mm == mm && p->windows == windows && p->from <= address &&
+			address < p->to && n <= p->to - address;
+	put_cpu_ptr(&known);
+	return found;
+}
+
+static void make_known(const struct place *place)
+{
+	struct places *k = get_cpu_ptr(&known);
+
+	k->place[k->next++ % ARRAY_SIZE(k->place)] = *place;
+	put_cpu_ptr(&known);
+}
 
 /*
  * Nothing of a command lies in a window: what it does there would depend on what it does.
@@ -15,6 +56,7 @@
  */
 bool kvslab_args_ok(u64 address, size_t n)
 {
+	struct place place;
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	bool good = true;
@@ -22,15 +64,27 @@ bool kvslab_args_ok(u64 address, size_t n)
 	if (!n || address != (unsigned long)address || !mm ||
 	    !access_ok((void __user *)(unsigned long)address, n))
 		return !n;
+	if (is_known(mm, address, n))
+		return true;
+	place.mm = NULL;
 	mmap_read_lock(mm);
+	place.windows = atomic_read(&kvslab_windows);
 	for (vma = find_vma(mm, address); vma && vma->vm_start < address + n;
 	     vma = find_vma(mm, vma->vm_end)) {
-		if (vma->vm_ops != &kvslab_vm_ops && vma->vm_ops != &kvslab_counters_vm_ops)
+		if (vma->vm_ops != &kvslab_vm_ops && vma->vm_ops != &kvslab_counters_vm_ops) {
+			if (vma->vm_start <= address && address + n <= vma->vm_end) {
+				place.mm = mm;
+				place.from = vma->vm_start;
+				place.to = vma->vm_end;
+			}
 			continue;
+		}
 		good = false;
 		break;
 	}
 	mmap_read_unlock(mm);
+	if (good && place.mm)
+		make_known(&place);
 	return good;
 }
 

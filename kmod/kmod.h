@@ -183,6 +183,7 @@ long kvslab_cmd_slabs(struct file *file, void *args, void __user *user, u32 size
 
 /* map.c */
 extern const struct vm_operations_struct kvslab_vm_ops, kvslab_counters_vm_ops;
+extern atomic_t kvslab_windows; /* changes whenever one comes: mapped, moved, inherited */
 int kvslab_mmap(struct file *file, struct vm_area_struct *vma);
 /* map_sem held for writing. */
 void kvslab_unmap(struct kvslab_pool *pool, u32 extent, u32 offset, u32 size);

@@ -112,12 +112,23 @@ static vm_fault_t fault(struct vm_fault *vmf)
 	return VM_FAULT_NOPAGE;
 }
 
+atomic_t kvslab_windows = ATOMIC_INIT(0);
+
+/* A mapping is split, moved or inherited. */
+static void came(struct vm_area_struct *vma)
+{
+	atomic_inc(&kvslab_windows);
+}
+
 const struct vm_operations_struct kvslab_vm_ops = {
+	.open = came,
 	.fault = fault,
 };
 
 /* Has a name only so that command arguments there are refused like those in the windows. */
-const struct vm_operations_struct kvslab_counters_vm_ops = {};
+const struct vm_operations_struct kvslab_counters_vm_ops = {
+	.open = came,
+};
 
 static int map_counters(struct kvslab_pool *pool, struct vm_area_struct *vma)
 {
@@ -137,6 +148,7 @@ int kvslab_mmap(struct file *file, struct vm_area_struct *vma)
 	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
 	u64 bytes = (u64)kvslab_nr_extents << KVC_EXTENT_SHIFT, offset = at & (WINDOW_BYTES - 1);
 
+	atomic_inc(&kvslab_windows);
 	if (READ_ONCE(client->pool->dead))
 		return -ENODEV;
 	/* VM_SHARED is off where a descriptor open for reading is mapped MAP_SHARED. */

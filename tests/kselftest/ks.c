@@ -96,8 +96,8 @@ int done(void)
 
 		if (r) {
 			ok(0, "%s can be destroyed at the end: %s", made[nr_made - 1], strerror(-r));
-			ks_destroy(made[nr_made - 1], KVSLAB_DESTROY_FORCE);
-			nr_made--;
+			if (ks_destroy(made[nr_made - 1], KVSLAB_DESTROY_FORCE))
+				nr_made--;
 		}
 	}
 	if (write(1, line, snprintf(line, sizeof(line), "1..%d\n", tap_n)) < 0)

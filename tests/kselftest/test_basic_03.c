@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SEAL against processes that map the page, read it, and unmap all of their window or exit: whoever
- * only lets go of a page is not in the way of a seal, nor does a reader of a page that is being sealed get a signal.
+ * SEAL against processes that map the page, read it, and unmap all of their window: whoever only lets
+ * go of a page is not in the way of a seal, nor is a reader of a page that is being sealed hit.
  */
 #include "ks.h"
 
@@ -74,5 +74,6 @@ int main(void)
 		kill(child[i], SIGKILL);
 		ok(ks_wait(child[i]) == 128 + SIGKILL, "a reader went on until then");
 	}
+	ks_close(&k);
 	return done();
 }
