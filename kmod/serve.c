@@ -38,7 +38,7 @@ static bool look(struct kvc_zap *zap)
 }
 
 #define PATIENCE_FIRST 100 /* us, then twice as long */
-#define PATIENCE_LAST 3200
+#define PATIENCE_LAST 12800
 
 /* Unmaps runs of neighbours at once, then looks who still has them. */
 static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
