@@ -63,11 +63,13 @@ look() {
 	need busybox-static have busybox
 	need pahole have pahole
 	need bpftool in_sbin bpftool
+	need clang have clang
+	need llvm have llvm-strip
+	need libbpf-dev library libbpf
 	need kmod in_sbin depmod
 	need xz-utils have xz
 	need zstd have zstd
 	[ "$level" = check ] && return
-	need clang have clang
 	need libclang-rt-dev fuzzer
 }
 

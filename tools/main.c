@@ -18,6 +18,7 @@ static const struct command {
 	{ "tokenize", cmd_tokenize, "a text's tokens" },
 	{ "inspect", cmd_inspect, "what a model file is, and whether it runs here" },
 	{ "pool", cmd_pool, "pools in the kernel: made, looked at, changed, ended" },
+	{ "trace", cmd_trace, "what happens in the kernel's pools, told by eBPF programs" },
 	{ "bench", cmd_bench, "speed of the allocator and of a model" },
 };
 
@@ -37,9 +38,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)state;
 	if (key == ARGP_KEY_ARG)
-		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, inspect, pool and bench", arg);
+		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, inspect, pool, trace and bench", arg);
 	if (key == ARGP_KEY_NO_ARGS)
-		die("no command is given; give run, serve, eval, tokenize, inspect, pool or bench, or --help");
+		die("no command is given; give run, serve, eval, tokenize, inspect, pool, trace or bench, or --help");
 	return ARGP_ERR_UNKNOWN;
 }
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+# The BPF programs, and skeletons of them that the command carries. Where clang, bpftool or libbpf is missing, the
+# command is built without `kvslab trace` and says so.
+bpftool := $(firstword $(wildcard $(addsuffix /bpftool,$(subst :, ,$(PATH)) /usr/sbin)))
+bpf_src := $(wildcard bpf/*.bpf.c)
+bpf_obj := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(bpf_src))
+bpf_skel := $(bpf_obj:.bpf.o=.skel.h)
+bpf_arch := $(if $(filter aarch64%,$(shell uname -m)),arm64,x86)
+bpf_all := $(and $(shell command -v clang 2>/dev/null),$(bpftool),$(shell pkg-config --exists libbpf && echo yes))
+
+.PHONY: bpf
+bpf: $(bpf_obj) ## build the BPF programs: build/bpf/*.bpf.o
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
+	@mkdir -p $(@D)
+	clang -target bpf -g -O2 -Wall -Werror -D__TARGET_ARCH_$(bpf_arch) \
+		-I/usr/include/$$($(CC) -print-multiarch) -c -o $@ $<
+	llvm-strip -g $@ 2>/dev/null || true
+
+$(BUILD)/bpf/%.skel.h: $(BUILD)/bpf/%.bpf.o
+	$(bpftool) gen skeleton $< name kvb_$* >$@.new && mv $@.new $@
+
+ifneq ($(bpf_all),)
+$(BUILD)/obj/tools/trace.o $(BUILD)/obj/tools/trace_bpf.o $(BUILD)/obj/tools/trace_print.o: CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf
+$(BUILD)/obj/tools/trace_bpf.o: $(bpf_skel)
+LIBS_TOOL += -lbpf
+endif
+.SECONDARY: $(bpf_obj) $(bpf_skel)
+
+# The guest's side of tests/sh/bpf.t.
+.PHONY: bpf-test
+bpf-test: bpf tool module-vm $(BUILD)/bpf/bpf_work $(BUILD)/bpf/bpf_attach
+$(BUILD)/obj/tests/vm/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod/uapi -Itests/kselftest
+$(BUILD)/obj/tests/vm/%.o: CFLAGS += -fno-omit-frame-pointer -fno-optimize-sibling-calls
+$(BUILD)/obj/tests/vm/ks.o: tests/kselftest/ks.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/bpf/bpf_work: $(BUILD)/obj/tests/vm/bpf_work.o $(BUILD)/obj/tests/vm/ks.o
+	@mkdir -p $(@D)
+	$(CC) -static -pthread -o $@ $^ -luring
+$(BUILD)/bpf/bpf_attach: $(BUILD)/obj/tests/vm/bpf_attach.o
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ -lbpf
