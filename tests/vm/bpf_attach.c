@@ -2,7 +2,7 @@
 /*
  * usage: bpf_attach FILE.bpf.o FOLDER
  * Loads the programs of a file, attaches them, and pins their links and maps in FOLDER. For a
- * bpftool that can load but not attach raw tracepoints (before 7.2).
+ * bpftool that can load but not attach raw tracepoints (7.1, of Debian 12).
  */
 #include <bpf/libbpf.h>
 #include <stdio.h>
