@@ -97,7 +97,7 @@ ok $? "a C11 program builds"
 ok $? "and runs"
 # shellcheck disable=SC2046,SC2086
 ${CC:-cc} $flags $(pkg-config --cflags kvslab) -o "$tmp/use-a" "$tmp/use.c" "$lib/libkvslab.a" \
-	$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs libsodium) -pthread
+	$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs libsodium liburing) -pthread
 ok $? "a program builds with the static library"
 [ "$("$tmp/use-a")" = "0.1.0 fine" ]
 ok $? "and runs"
