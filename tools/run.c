@@ -218,7 +218,7 @@ static int open_all(struct run *r)
 	if (engine_open_file(e, r->o.engine.model))
 		return -1;
 	if (r->o.chat && chat_open_as(&r->chat, &e->file, r->o.chat_template, &me)) {
-		msg("%s%s", me.text, r->o.chat_template ? "" : " with --chat-template");
+		msg("%s", me.text);
 		return -1;
 	}
 	if (run_check(&r->o, e->tok))

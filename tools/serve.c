@@ -112,8 +112,13 @@ static void *load(void *arg)
 	struct serve *s = arg;
 
 	s->load_error = engine_open_file(&s->engine, s->opts.engine.model);
-	if (!s->load_error && chat_open(&s->chat, &s->engine.file, &s->chat_error))
+	if (!s->load_error && chat_open_as(&s->chat, &s->engine.file, s->opts.chat_template, &s->chat_error)) {
 		s->chat = NULL;
+		if (s->opts.chat_template) {
+			msg("%s", s->chat_error.text);
+			s->load_error = -1;
+		}
+	}
 	if (!s->load_error)
 		s->load_error = engine_open_rest(&s->engine, &s->opts.engine);
 	loop_wake(&s->loaded);
@@ -215,6 +220,11 @@ static int listen_on(struct serve *s, int fd, const char *where)
 	return 0;
 }
 
+static bool is_loopback(const char *host)
+{
+	return !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
+}
+
 static int open_loop(struct serve *s)
 {
 	int err = kvslab_loop_open(&s->loop, s->opts.loop);
@@ -276,6 +286,11 @@ static int start(struct serve *s)
 		if (listen_on(s, serve_listen_unix(s->opts.unix_path, where, sizeof(where)), where))
 			return -1;
 		s->listens_unix = true;
+	}
+	if ((!s->opts.unix_path || s->opts.has_port) && !s->opts.n_keys && !is_loopback(s->opts.host) &&
+	    log_begin(&s->log, KVSLAB_LOG_WARNING, "everyone who reaches this address may use the model; give --api-key")) {
+		log_text(&s->log, "host", s->opts.host);
+		log_end(&s->log);
 	}
 	if ((!s->opts.unix_path || s->opts.has_port) &&
 	    listen_on(s, serve_listen_tcp(s->opts.host, s->opts.port, where, sizeof(where)), where))

@@ -16,6 +16,7 @@ struct serve_opts {
 	bool has_seed;
 	uint32_t max_tokens;
 	const char *alias;
+	const char *chat_template; /* NULL: the file's */
 	const char *host, *unix_path;
 	uint16_t port;
 	bool has_port;

@@ -44,6 +44,7 @@ enum {
 	KEY_POOL,
 	KEY_MAX_BATCH,
 	KEY_STEP_TOKENS,
+	KEY_TEMPLATE,
 };
 
 static const struct argp_option options[] = {
@@ -67,6 +68,9 @@ static const struct argp_option options[] = {
 	{ "log-file", KEY_LOG_FILE, "FILE", 0,
 	  "Append the log to FILE, opened anew at SIGHUP (default: standard error)", 0 },
 	{ "log-level", KEY_LOG_LEVEL, "LEVEL", 0, "error, warning, info or debug (default: info)", 0 },
+	{ "chat-template", KEY_TEMPLATE, "NAME", 0,
+	  "Chats in this form: chatml, llama3, gemma, mistral or deepseek-r1 (default: the one that the file's own template "
+	  "is)", 0 },
 	{ 0, 0, 0, 0, "Answers, where a request does not say:", 2 },
 	{ "max-tokens", 'n', "N", 0,
 	  "Tokens of an answer at most (default: 16 for completions, for chats what the context leaves)", 0 },
@@ -193,6 +197,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SEED:
 		o->sampling.seed = arg_u64("--seed", arg, 0, UINT64_MAX);
 		o->has_seed = true;
+		return 0;
+	case KEY_TEMPLATE:
+		o->chat_template = arg;
 		return 0;
 	case KEY_POOL:
 		engine_pool_arg(&o->engine, arg);

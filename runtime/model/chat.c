@@ -185,11 +185,11 @@ static int refuse(const struct gguf *g, struct gguf_str t, struct model_error *e
 	if (other)
 		return model_fail(
 			e, -EOPNOTSUPP,
-			"%s: the chat template is %s; %s are supported: give plain prompts, or name one of these",
+			"%s: the chat template is %s; %s are supported: give plain prompts, or name one of these with --chat-template",
 			g->path, other, chat_names);
 	return model_fail(
 		e, -EOPNOTSUPP,
-		"%s: the chat template (it begins '%.*s') is not known; %s are supported: give plain prompts, or name one of these",
+		"%s: the chat template (it begins '%.*s') is not known; %s are supported: give plain prompts, or name one of these with --chat-template",
 		g->path, (int)(t.n < 60 ? t.n : 60), t.s, chat_names);
 }
 
@@ -290,7 +290,7 @@ int chat_open_as(struct chat_template **out, const struct gguf *g, const char *n
 	else if (!t.s)
 		err = model_fail(
 			e, -EOPNOTSUPP,
-			"%s: has no chat template ('tokenizer.chat_template' is missing); %s are supported: give plain prompts, or name one of these",
+			"%s: has no chat template ('tokenizer.chat_template' is missing); %s are supported: give plain prompts, or name one of these with --chat-template",
 			g->path, chat_names);
 	else if (c->form == CHAT_FORMS)
 		err = refuse(g, t, e);

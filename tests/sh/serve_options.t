@@ -55,7 +55,14 @@ fails("--host pony", "a host that is not there", "-m", MODEL, "--host", "pony.in
 fails("belongs to no option", "a word too many", "-m", MODEL, "word")
 fails("log-file", "a log that cannot be written", "-m", MODEL, "--port", "0", "--log-file", "/nowhere/x")
 fails("nothere", "a key file that is not there", "-m", MODEL, "--api-key-file", "/nothere")
+fails("pony.*chatml", "a chat template that is not known", "-m", MODEL, "--port", "0", "--chat-template", "pony")
 fails("KVSLAB_GRACE|--grace", "an environment out of range", "-m", MODEL, "--port", "0", env={"KVSLAB_GRACE": "soon"})
+# A model without a template of its own chats in the named one; whoever lets everyone in is told.
+with Server(MODEL, "--chat-template", "chatml", "--host", "0.0.0.0") as s:
+    r = s.post("/v1/chat/completions", messages=[{"role": "user", "content": "x"}], max_tokens=2)
+    ok(r[0] == 200 and "give --api-key" in s.text(), "a named chat template, and a warning for an open door")
+with Server(MODEL, "--host", "0.0.0.0", "--api-key", "k") as s:
+    ok("give --api-key" not in s.text(), "no warning with a key")
 with socket.socket() as taken:
     taken.bind(("127.0.0.1", 0))
     taken.listen()
