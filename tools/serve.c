@@ -111,16 +111,7 @@ static void *load(void *arg)
 {
 	struct serve *s = arg;
 
-	s->load_error = engine_open_file(&s->engine, s->opts.engine.model);
-	if (!s->load_error && chat_open_as(&s->chat, &s->engine.file, s->opts.chat_template, &s->chat_error)) {
-		s->chat = NULL;
-		if (s->opts.chat_template) {
-			msg("%s", s->chat_error.text);
-			s->load_error = -1;
-		}
-	}
-	if (!s->load_error)
-		s->load_error = engine_open_rest(&s->engine, &s->opts.engine);
+	s->load_error = engine_open_rest(&s->engine, &s->opts.engine);
 	loop_wake(&s->loaded);
 	return NULL;
 }
@@ -186,6 +177,20 @@ static void loaded(struct loop_wake *w)
 }
 
 /* ---- start and end ---- */
+
+/* What the file is, before anybody is let in; its weights are loaded while others may ask how far we are. */
+static int open_file(struct serve *s)
+{
+	if (engine_open_file(&s->engine, s->opts.engine.model))
+		return -1;
+	if (!chat_open_as(&s->chat, &s->engine.file, s->opts.chat_template, &s->chat_error))
+		return 0;
+	s->chat = NULL;
+	if (!s->opts.chat_template)
+		return 0;
+	msg("%s", s->chat_error.text);
+	return -1;
+}
 
 static char *model_name(const struct serve_opts *o)
 {
@@ -268,7 +273,7 @@ static int start(struct serve *s)
 		    strerror(-err));
 		return -1;
 	}
-	if (open_loop(s))
+	if (open_file(s) || open_loop(s))
 		return -1;
 	err = app_open(&s->app, s->loop, &s->log, &o);
 	if (err) {

@@ -49,6 +49,8 @@ def wait(what, seconds=30):
 
 # What cannot be started.
 fails("no model", "no model")
+p = subprocess.run([KVSLAB, "serve", "-m", "pony", "--port", "0"], capture_output=True, text=True, timeout=60)
+ok(p.returncode == 1 and "listening" not in p.stderr, "nobody is let in before the model's file was looked at")
 fails("pony", "a model that is not there", "-m", "pony", "--port", "0")
 fails('--port is "99999"; give', "a port out of range", "-m", MODEL, "--port", "99999")
 fails("--host pony", "a host that is not there", "-m", MODEL, "--host", "pony.invalid")
