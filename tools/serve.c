@@ -236,7 +236,8 @@ static int open_loop(struct serve *s)
 	struct kvslab_loop *uring;
 
 	if (err) {
-		msg("the event loop cannot start: %s; give --loop auto or epoll", strerror(-err));
+		msg("the event loop cannot start: %s; %s", strerror(-err),
+		    err == -EMFILE || err == -ENFILE ? "allow more open files (ulimit -n)" : "give --loop auto or epoll");
 		return -1;
 	}
 	if (s->opts.loop != KVSLAB_LOOP_AUTO || kvslab_loop_kind(s->loop) != KVSLAB_LOOP_EPOLL)

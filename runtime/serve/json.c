@@ -8,6 +8,11 @@ json_t *json_body(const char *s, size_t n, struct api_error *e)
 	json_error_t err;
 	json_t *o = json_loadb(s ? s : "", n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &err);
 
+	if (!o && json_error_code(&err) == json_error_numeric_overflow) {
+		api_fail(e, 400, NULL, "a number (line %d, before column %d) is beyond what this server reads: integers from -2^63 to "
+			 "2^63 - 1", err.line, err.column);
+		return NULL;
+	}
 	if (!o) {
 		api_fail(e, 400, NULL, "the body is not valid JSON: %s (line %d, column %d)", err.text, err.line, err.column);
 		return NULL;

@@ -49,6 +49,8 @@ def wait(what, seconds=30):
 
 # What cannot be started.
 fails("no model", "no model")
+p = subprocess.run(["bash", "-c", f"ulimit -n 5; exec {KVSLAB} serve -m {MODEL} --port 0"], capture_output=True, text=True, timeout=60)
+ok(p.returncode == 1 and "open files" in p.stderr and "--loop auto" not in p.stderr, "too few descriptors: what to do is said")
 p = subprocess.run([KVSLAB, "serve", "-m", "pony", "--port", "0"], capture_output=True, text=True, timeout=60)
 ok(p.returncode == 1 and "listening" not in p.stderr, "nobody is let in before the model's file was looked at")
 fails("pony", "a model that is not there", "-m", "pony", "--port", "0")
@@ -59,6 +61,9 @@ fails("log-file", "a log that cannot be written", "-m", MODEL, "--port", "0", "-
 fails("nothere", "a key file that is not there", "-m", MODEL, "--api-key-file", "/nothere")
 fails("pony.*chatml", "a chat template that is not known", "-m", MODEL, "--port", "0", "--chat-template", "pony")
 fails("KVSLAB_GRACE|--grace", "an environment out of range", "-m", MODEL, "--port", "0", env={"KVSLAB_GRACE": "soon"})
+with Server(MODEL) as s:
+    r = s.ask("POST", "/v1/completions", '{"prompt": "a",\n"seed": 18446744073709551615}', {"Content-Type": "application/json"})
+    ok(r[0] == 400 and "line 2" in r[2] and "2^63" in r[2], "an integer that is too large: its place and the limit are said")
 # A model without a template of its own chats in the named one; whoever lets everyone in is told.
 with Server(MODEL, "--chat-template", "chatml", "--host", "0.0.0.0") as s:
     r = s.post("/v1/chat/completions", messages=[{"role": "user", "content": "x"}], max_tokens=2)
