@@ -128,7 +128,11 @@ for loop in loops():
         ok(m['pages{state="private"}'] == 0 and m['pages{state="sealed"}'] == 0 and m["num_requests_running"] == 0,
            f"{loop}: no page is private or held, nothing runs")
         ok(s.leaked(before) <= 0, f"{loop}: no descriptor is left over {int(m['connections_accepted_total'])} connections")
-        ok(resident[-1] < resident[0] + 4, f"{loop}: memory is flat: {' '.join(f'{r:.1f}' for r in resident)} MiB")
+        flat = f"{loop}: memory is flat: {' '.join(f'{r:.1f}' for r in resident)} MiB"
+        if BUILD == "build":
+            ok(resident[-1] < resident[0] + 4, flat)
+        else:
+            skip("a sanitizer keeps what was freed for a while", flat)
         print("# preempted", m["num_preemptions_total"], "hit", m["prefix_cache_hits_total"], "of",
               m["prefix_cache_queries_total"])
 finish()
