@@ -230,6 +230,18 @@ static bool is_loopback(const char *host)
 	return !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
 }
 
+static int listen_on_port(struct serve *s)
+{
+	char where[300];
+
+	if (!s->opts.n_keys && !is_loopback(s->opts.host) &&
+	    log_begin(&s->log, KVSLAB_LOG_WARNING, "everyone who reaches this address may use the model; give --api-key")) {
+		log_text(&s->log, "host", s->opts.host);
+		log_end(&s->log);
+	}
+	return listen_on(s, serve_listen_tcp(s->opts.host, s->opts.port, where, sizeof(where)), where);
+}
+
 static int open_loop(struct serve *s)
 {
 	int err = kvslab_loop_open(&s->loop, s->opts.loop);
@@ -293,13 +305,7 @@ static int start(struct serve *s)
 			return -1;
 		s->listens_unix = true;
 	}
-	if ((!s->opts.unix_path || s->opts.has_port) && !s->opts.n_keys && !is_loopback(s->opts.host) &&
-	    log_begin(&s->log, KVSLAB_LOG_WARNING, "everyone who reaches this address may use the model; give --api-key")) {
-		log_text(&s->log, "host", s->opts.host);
-		log_end(&s->log);
-	}
-	if ((!s->opts.unix_path || s->opts.has_port) &&
-	    listen_on(s, serve_listen_tcp(s->opts.host, s->opts.port, where, sizeof(where)), where))
+	if ((!s->opts.unix_path || s->opts.has_port) && listen_on_port(s))
 		return -1;
 	if (pthread_create(&s->loader, NULL, load, s)) {
 		msg("no thread can be started to load the model; allow more of them");
