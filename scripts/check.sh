@@ -2,22 +2,28 @@
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 # usage: scripts/check.sh [long]
 # Installs what is missing, builds (plain; with ASan and UBSan; with TSan), runs all tests with prove, and ends with
-# the line "N passed, N failed, N skipped". Exit 0 only if nothing failed. "long" sets KVSLAB_LONG=1 for the tests.
+# the names of the tests that failed and the line "N passed, N failed, N skipped". Exit 0 only if nothing failed. "long" sets KVSLAB_LONG=1 for the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 say() { echo "check: $*"; }
 TALLY=$(mktemp) || exit 1
-export TALLY
-trap 'rm -f "$TALLY"' EXIT
+FAILURES=$(mktemp) || exit 1
+export TALLY FAILURES
+trap 'rm -f "$TALLY" "$FAILURES"' EXIT
 finish() {
+	[ ! -s "$FAILURES" ] || { say "these failed:" && cat "$FAILURES"; }
 	awk '{ p += $1; f += $2; s += $3 }
 	     END { printf "%d passed, %d failed, %d skipped\n", p, f, s; exit f > 0 || p == 0 }' "$TALLY"
 	exit
 }
+fails() { # fails WHAT: a failure that no test told
+	echo "0 1 0" >>"$TALLY"
+	echo "$*" >>"$FAILURES"
+}
 broken() { # what could not even start is a failure
 	say "$*"
-	echo "0 1 0" >>"$TALLY"
+	fails "$*"
 	finish
 }
 
@@ -85,7 +91,7 @@ guest() { # guest SCRIPT: one that cannot even start is a failure
 	local before
 	before=$(wc -l <"$TALLY")
 	PERL5LIB=tests/lib PROVE_ARGS="--harness Tally" "$1"
-	[ "$(wc -l <"$TALLY")" -gt "$before" ] || { say "$1 did not come to its tests" && echo "0 1 0" >>"$TALLY"; }
+	[ "$(wc -l <"$TALLY")" -gt "$before" ] || fails "$1 did not come to its tests"
 }
 say "the kernel module, in the guest"
 guest scripts/check-vm.sh
@@ -97,7 +103,7 @@ if [ -n "${KVSLAB_LONG:-}" ]; then
 		if make --no-print-directory -s "$target" FUZZ_SECONDS=600; then
 			echo "1 0 0" >>"$TALLY"
 		else
-			echo "0 1 0" >>"$TALLY"
+			fails "make $target"
 		fi
 	done
 fi
