@@ -6,7 +6,7 @@ $(BUILD)/tests/gguf_memory: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=re
 
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang
-fuzz_names := fuzz_gguf fuzz_tok fuzz_chat
+fuzz_names := fuzz_gguf fuzz_shards fuzz_tok fuzz_chat
 fuzz_flags := -D_GNU_SOURCE -I. -std=gnu11 -O1 -g $(WARN) -ffp-contract=off -fno-omit-frame-pointer \
 	      -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 fuzz_src := $(wildcard runtime/model/gguf*.c runtime/model/tok*.c runtime/model/chat*.c) runtime/model/error.c \

@@ -306,8 +306,8 @@ static void print_model(const struct inspect *o)
 	const struct model *m = &o->shape;
 	uint32_t k;
 
-	line("file", "%s: GGUF v%u, %" PRIu64 " keys%s", o->path, o->g.version, o->g.n_values,
-	     o->g.n_more ? ", the first of several" : "");
+	line("file", "%s: GGUF v%u, %" PRIu64 " keys%s", o->g.path, o->g.version, o->g.n_values,
+	     o->g.n_more ? ", the first of its parts" : "");
 	line("model", "%.*s%sarchitecture %.*s", (int)(name.n < 200 ? name.n : 200), name.s, name.n ? ", " : "",
 	     (int)(arch.n < 80 ? arch.n : 80), arch.n ? arch.s : "-");
 	if (o->no_shape.text[0])

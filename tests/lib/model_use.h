@@ -66,28 +66,21 @@ struct use_tally {
 	int files, tokenizers, chats, refused, silent;
 };
 
-/* What is accepted must work; a wrong answer ends the process. */
-static void use_model(const uint8_t *b, size_t n, uint64_t *seed, struct use_tally *sum)
+/* All that came of a file which was accepted; it is closed. A wrong answer ends the process. */
+static void use_opened(struct gguf *g, uint64_t *seed, struct use_tally *sum)
 {
 	struct chat_message m = { "user", "Hello", 5 };
 	struct chat_template *c;
 	struct model_error e = { "" };
 	struct chat_piece *p;
 	struct tokenizer *t;
-	struct gguf g;
 	size_t k;
 	int err;
 
-	if (gguf_parse(&g, n ? b : NULL, n, "x.gguf", &e)) {
-		sum->refused++;
-		sum->silent += !e.text[0];
-		return;
-	}
 	sum->files++;
-	if (use_file(&g) == UINT64_MAX)
+	if (use_file(g) == UINT64_MAX)
 		abort();
-	e.text[0] = 0;
-	err = tok_open(&t, &g, &e);
+	err = tok_open(&t, g, &e);
 	sum->silent += err && !e.text[0];
 	if (!err) {
 		sum->tokenizers++;
@@ -95,7 +88,7 @@ static void use_model(const uint8_t *b, size_t n, uint64_t *seed, struct use_tal
 		tok_close(t);
 	}
 	e.text[0] = 0;
-	err = chat_open(&c, &g, &e);
+	err = chat_open(&c, g, &e);
 	sum->silent += err && !e.text[0];
 	if (!err) {
 		sum->chats++;
@@ -104,7 +97,20 @@ static void use_model(const uint8_t *b, size_t n, uint64_t *seed, struct use_tal
 		chat_pieces_free(p, k);
 		chat_close(c);
 	}
-	gguf_close(&g);
+	gguf_close(g);
+}
+
+static inline void use_model(const uint8_t *b, size_t n, uint64_t *seed, struct use_tally *sum)
+{
+	struct model_error e = { "" };
+	struct gguf g;
+
+	if (gguf_parse(&g, n ? b : NULL, n, "x.gguf", &e)) {
+		sum->refused++;
+		sum->silent += !e.text[0];
+		return;
+	}
+	use_opened(&g, seed, sum);
 }
 
 #endif

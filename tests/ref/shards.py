@@ -93,6 +93,8 @@ def main():
         if len(other) == n:
             shutil.copy(other[-1], last)
             tap.refused(tmp / "b" / parts[0].name, ["tensor"], "a part of another model")
+        done = subprocess.run([str(BUILD / "kvslab"), "inspect", str(parts[-1])], capture_output=True, text=True)
+        tap.ok(done.returncode == 0 and f"{parts[0]}: GGUF" in done.stdout, "inspect names the file that it tells of")
         command = [str(BUILD / "kvslab"), "run", "-m", str(parts[0]), "-p", "x", "-n", "1"]
         done = subprocess.run([*command, "--mlock"], capture_output=True, text=True)
         tap.ok(done.returncode == 0, "locked weights")
