@@ -169,21 +169,43 @@ void sched_grow(struct kvslab_sched *s)
 	}
 }
 
-/* Prefix from the pool, the rest new. On failure it holds nothing, as before. */
+/* What @r lacks beyond the blocks that it has, in pages. */
+static uint32_t lacks(const struct kvslab_request *r)
+{
+	const struct kvslab_geometry *geo = &r->seq->kv->geo;
+	uint32_t want = (r->seq->length + geo->page_tokens - 1) / geo->page_tokens;
+
+	return want > r->seq->blocks ? (want - r->seq->blocks) * geo->groups : 0;
+}
+
+/*
+ * Prefix from the pool, the rest new. On failure it holds nothing, as before.
+ *
+ * A prefix that was found in vain is given back, and that is room: the pool tells its first waiter, which may be
+ * this client. So that a client with nothing to do does not wake itself for ever, a request that was short first takes
+ * the pages that it lacked then, and looks for its prefix only when it has them.
+ */
 static int take_pages(struct kvslab_sched *s, struct kvslab_request *r)
 {
-	int found = 0, rc;
+	int found = 0, rc = 0;
 
-	if (!s->no_prefix && !request_scores(r)) {
+	if (r->lacked && !s->running.n)
+		rc = kv_stock_all(s->kv, r->lacked);
+	if (rc < 0)
+		return rc;
+	if (!s->no_prefix && !request_scores(r))
 		found = kvslab_seq_match(r->seq);
-		if (found < 0)
-			return found;
+	rc = found;
+	if (found >= 0) {
+		r->lacked = lacks(r);
+		rc = kvslab_seq_reserve(r->seq, r->seq->length);
 	}
-	rc = kvslab_seq_reserve(r->seq, r->seq->length);
+	kv_unstock(s->kv);
 	if (rc < 0) {
 		kvslab_seq_release(r->seq);
 		return rc;
 	}
+	r->lacked = 0;
 	if (!r->counted && !s->no_prefix) {
 		s->stat.prefix_queries += r->seq->length;
 		s->stat.prefix_hits += (uint32_t)found;

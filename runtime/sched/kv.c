@@ -119,6 +119,15 @@ void kv_stock(struct kvslab_kv *kv, size_t n)
 	kv->n_stock = rc > 0 ? (uint32_t)rc : 0;
 }
 
+int kv_stock_all(struct kvslab_kv *kv, size_t n)
+{
+	int rc = alloc_call(kv, kv->stock, piece(n), 0);
+
+	kv->stock_at = 0;
+	kv->n_stock = rc > 0 ? (uint32_t)rc : 0;
+	return rc < 0 ? rc : 0;
+}
+
 void kv_unstock(struct kvslab_kv *kv)
 {
 	kv_free(kv, kv->stock + kv->stock_at, kv->n_stock - kv->stock_at);
@@ -135,24 +144,23 @@ void kv_pass_turn(struct kvslab_kv *kv)
 
 int kv_alloc(struct kvslab_kv *kv, kvslab_handle *pages, size_t n)
 {
-	size_t at = 0;
+	size_t stock = kv->n_stock - kv->stock_at, at;
 	int rc;
 
-	if (n <= kv->n_stock - kv->stock_at) {
-		memcpy(pages, kv->stock + kv->stock_at, n * sizeof(*pages));
-		kv->stock_at += (uint32_t)n;
-		return 0;
-	}
-	while (at < n) {
+	if (stock > n)
+		stock = n;
+	memcpy(pages, kv->stock + kv->stock_at, stock * sizeof(*pages));
+	for (at = stock; at < n;) {
 		uint32_t k = piece(n - at);
 
 		rc = alloc_call(kv, pages + at, k, 0);
 		if (rc < 0) {
-			kv_free(kv, pages, at);
+			kv_free(kv, pages + stock, at - stock);
 			return rc;
 		}
 		at += k;
 	}
+	kv->stock_at += (uint32_t)stock;
 	return 0;
 }
 

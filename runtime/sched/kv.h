@@ -40,6 +40,8 @@ void kv_flush(struct kvslab_kv *kv);
 /* Take up to @n pages in advance for the kv_alloc() calls that follow; then give back what those left. No error:
  * without a stock they take their pages themselves. */
 void kv_stock(struct kvslab_kv *kv, size_t n);
+/* The same where fewer will not do: none then, and why. Of more than one call's worth, the first call's. */
+int kv_stock_all(struct kvslab_kv *kv, size_t n);
 void kv_unstock(struct kvslab_kv *kv);
 /* Nothing is wanted any more: whoever waits for room behind this client is not to wait for it. */
 void kv_pass_turn(struct kvslab_kv *kv);

@@ -36,6 +36,7 @@ struct kvslab_request {
 	uint8_t priority;
 	bool in_batch; /* from pack until its results are applied */
 	bool cancelled; /* while in_batch: ends as soon as that is over */
+	uint32_t lacked; /* pages beyond its prefix that there were not when it was last to be admitted; 0: not tried */
 	bool counted; /* its prefix lookup is in the figures */
 	uint32_t limit; /* length of the sequence at which it ends */
 	uint32_t *stop; /* [n_stop]; owned */
