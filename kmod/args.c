@@ -9,6 +9,7 @@
 #include <linux/uaccess.h>
 
 #include "kmod.h"
+#include "trace.h"
 
 /*
  * Where arguments were found to be good, by CPU: most callers use a few places again and again. Valid
@@ -112,16 +113,43 @@ static const struct kvslab_command *find(const struct kvslab_command *commands, 
 	return NULL;
 }
 
-long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
-		     const struct kvslab_cmd *cmd, bool nowait)
+/* How a command came, as the tracepoints say it. */
+enum how { BY_IOCTL, BY_RING, BY_WORKER };
+
+/* Pool and client as the tracepoints say them; none for the control node. */
+static u32 pool_of(const struct file *file)
 {
-	const struct kvslab_command *c = find(commands, n, op);
+	const struct kvslab_client *client = file->private_data;
+
+	return file->f_op == &kvslab_pool_fops ? client->pool->id : 0;
+}
+
+static u32 client_of(const struct file *file)
+{
+	const struct kvslab_client *client = file->private_data;
+
+	return file->f_op == &kvslab_pool_fops ? kvc_client_id(client->core) : 0;
+}
+
+static void begins(const struct file *file, const struct kvslab_command *c, enum how how)
+{
+	if (trace_kvslab_command_begin_enabled())
+		trace_kvslab_command_begin(pool_of(file), client_of(file), _IOC_NR(c->op), how);
+}
+
+static void ends(const struct file *file, const struct kvslab_command *c, enum how how, long result)
+{
+	if (trace_kvslab_command_end_enabled())
+		trace_kvslab_command_end(pool_of(file), client_of(file), _IOC_NR(c->op), how, result);
+}
+
+static long perform(struct file *file, const struct kvslab_command *c, const struct kvslab_cmd *cmd,
+		    bool nowait)
+{
 	/* Only as much of it is used as is filled below. */
 	u64 args[KVSLAB_SIZE_MAX / 8] KVSLAB_UNINITIALIZED;
 	int r;
 
-	if (!c)
-		return -ENOTTY;
 	if (cmd->flags || cmd->size < c->first)
 		return -EINVAL;
 	if (cmd->size > PAGE_SIZE)
@@ -143,29 +171,40 @@ long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u
 long kvslab_ioctl(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
 		  unsigned long arg)
 {
+	const struct kvslab_command *c = find(commands, n, op);
 	struct kvslab_cmd cmd;
+	long r;
 
-	if (!find(commands, n, op))
+	if (!c)
 		return -ENOTTY;
-	if (kvslab_copy_in(&cmd, arg, sizeof(cmd)))
-		return -EFAULT;
-	return kvslab_dispatch(file, commands, n, op, &cmd, false);
+	begins(file, c, BY_IOCTL);
+	r = kvslab_copy_in(&cmd, arg, sizeof(cmd));
+	if (!r)
+		r = perform(file, c, &cmd, false);
+	ends(file, c, BY_IOCTL, r);
+	return r;
 }
 
 /* The SQE is shared with user space: each field is read once. */
 int kvslab_uring(struct io_uring_cmd *uring, unsigned int flags,
 		 const struct kvslab_command *commands, u32 n)
 {
+	const struct kvslab_command *c = find(commands, n, READ_ONCE(uring->cmd_op));
 	const struct kvslab_cmd *sqe = kvslab_sqe_cmd(uring);
 	struct kvslab_cmd cmd = {
 		.args = READ_ONCE(sqe->args),
 		.size = READ_ONCE(sqe->size),
 		.flags = READ_ONCE(sqe->flags),
 	};
+	bool nowait = flags & IO_URING_F_NONBLOCK;
+	enum how how = nowait ? BY_RING : BY_WORKER;
+	long r;
 
-	long r = kvslab_dispatch(uring->file, commands, n, READ_ONCE(uring->cmd_op), &cmd,
-				 flags & IO_URING_F_NONBLOCK);
-
+	if (!c)
+		return -ENOTTY;
+	begins(uring->file, c, how);
+	r = perform(uring->file, c, &cmd, nowait);
+	ends(uring->file, c, how, r);
 	/* From a worker, 6.1 forgets to complete what returns a count. */
 	if (r <= 0)
 		return r;

@@ -163,8 +163,6 @@ struct kvslab_command {
 	long (*run)(struct file *file, void *args, void __user *user, u32 size, bool nowait);
 };
 
-long kvslab_dispatch(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
-		     const struct kvslab_cmd *cmd, bool nowait);
 long kvslab_ioctl(struct file *file, const struct kvslab_command *commands, u32 n, u32 op,
 		  unsigned long arg);
 int kvslab_uring(struct io_uring_cmd *cmd, unsigned int flags, const struct kvslab_command *commands,

@@ -9,6 +9,7 @@
  *   page            a handle, generation included: two lives of a page are two handles
  *   tag             the first eight bytes of a hash
  *   extent          number of the extent in the host's arena
+ *   command         its number, the last byte of KVSLAB_CMD_* and KVSLAB_CTL_* (uapi/kvslab.h)
  *
  * They fire under locks of the allocator, so nothing attached here may sleep.
  */
@@ -19,6 +20,58 @@
 #define _KVSLAB_TRACE_H
 
 #include <linux/tracepoint.h>
+
+/*
+ * A command that is known at its node begins; before anything of it was looked at. how 0: as an
+ * ioctl; 1: as an io_uring command, in whose place it may not sleep; 2: as one, in a worker. The
+ * control node's commands have pool and client 0. Between begin and end a thread has no other one.
+ */
+TRACE_EVENT(kvslab_command_begin,
+	TP_PROTO(u32 pool, u32 client, u32 command, u32 how),
+	TP_ARGS(pool, client, command, how),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, command)
+		__field(u32, how)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->command = command;
+		__entry->how = how;
+	),
+	TP_printk("pool=%u client=%u command=%#x how=%s", __entry->pool, __entry->client,
+		  __entry->command, __print_symbolic(__entry->how, { 0, "ioctl" }, { 1, "ring" },
+						     { 2, "worker" }))
+);
+
+/*
+ * It ends: result is what its caller gets, a count or a negative errno. Only EAGAIN after how 1 is
+ * no answer: the same command begins once more in a worker.
+ */
+TRACE_EVENT(kvslab_command_end,
+	TP_PROTO(u32 pool, u32 client, u32 command, u32 how, s64 result),
+	TP_ARGS(pool, client, command, how, result),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, command)
+		__field(u32, how)
+		__field(s64, result)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->command = command;
+		__entry->how = how;
+		__entry->result = result;
+	),
+	TP_printk("pool=%u client=%u command=%#x how=%s result=%lld", __entry->pool,
+		  __entry->client, __entry->command,
+		  __print_symbolic(__entry->how, { 0, "ioctl" }, { 1, "ring" }, { 2, "worker" }),
+		  __entry->result)
+);
 
 /* A page is private to a client. An ALLOC that fails in the middle has both, alloc and free. */
 TRACE_EVENT(kvslab_page_alloc,
@@ -128,6 +181,82 @@ TRACE_EVENT(kvslab_lookup,
 	),
 	TP_printk("pool=%u client=%u cache=%u asked=%u found=%u tag=%#llx", __entry->pool,
 		  __entry->client, __entry->cache, __entry->asked, __entry->found, __entry->tag)
+);
+
+/*
+ * A client has one reference more to a sealed page, by LOOKUP (why 0) or GET (1). One by SEAL is
+ * told by page_seal. refs: references of all clients, about, since others come and go meanwhile.
+ */
+TRACE_EVENT(kvslab_page_ref,
+	TP_PROTO(u32 pool, u32 client, u32 cache, u32 size, u64 page, u32 why, u32 refs),
+	TP_ARGS(pool, client, cache, size, page, why, refs),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, cache)
+		__field(u32, size)
+		__field(u64, page)
+		__field(u32, why)
+		__field(u32, refs)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->cache = cache;
+		__entry->size = size;
+		__entry->page = page;
+		__entry->why = why;
+		__entry->refs = refs;
+	),
+	TP_printk("pool=%u client=%u cache=%u size=%u page=%#llx why=%s refs=%u", __entry->pool,
+		  __entry->client, __entry->cache, __entry->size, __entry->page,
+		  __print_symbolic(__entry->why, { 0, "lookup" }, { 1, "get" }), __entry->refs)
+);
+
+/* A GET of count pages is done; error: 0, or a negative errno, and then no reference was taken. */
+TRACE_EVENT(kvslab_get,
+	TP_PROTO(u32 pool, u32 client, u32 count, s32 error),
+	TP_ARGS(pool, client, count, error),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, count)
+		__field(s32, error)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->count = count;
+		__entry->error = error;
+	),
+	TP_printk("pool=%u client=%u count=%u error=%d", __entry->pool, __entry->client,
+		  __entry->count, __entry->error)
+);
+
+/*
+ * enters 1: a page is free, but some frame of it is pinned. 0: it is no more, and free to be used.
+ * The handle is that of the page's next life, the same both times. A page whose slab goes meanwhile
+ * is told by slab_free.
+ */
+TRACE_EVENT(kvslab_quarantine,
+	TP_PROTO(u32 pool, u32 cache, u32 size, u64 page, u32 enters),
+	TP_ARGS(pool, cache, size, page, enters),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, cache)
+		__field(u64, page)
+		__field(u32, size)
+		__field(u32, enters)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->cache = cache;
+		__entry->page = page;
+		__entry->size = size;
+		__entry->enters = enters;
+	),
+	TP_printk("pool=%u cache=%u size=%u page=%#llx %s", __entry->pool, __entry->cache,
+		  __entry->size, __entry->page, __entry->enters ? "enters" : "leaves")
 );
 
 /*

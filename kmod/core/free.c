@@ -370,9 +370,13 @@ int kvc_get(struct kvc_client *client, const u64 *pages, u32 n)
 	for (k = 0; k < n && !r; k++) {
 		++*held(client, pages[k], &record);
 		client->share[record->cache].nr_refs++;
+		kvc_hook_page_ref(client->pool->id, kvc_client_id(client), record->cache,
+				  record->slab->cache->page_size, pages[k], KVC_REF_GET,
+				  record->slab->entry[kvc_handle_index(pages[k])].refs);
 	}
 out:
 	kvc_lock_drop(&client->lock);
+	kvc_hook_get(client->pool->id, kvc_client_id(client), n, r);
 	return r;
 }
 

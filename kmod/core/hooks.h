@@ -24,6 +24,11 @@ enum kvc_evict {
 	KVC_EVICT_END, /* of the pool */
 };
 
+enum kvc_reference { /* where a page_ref came from */
+	KVC_REF_LOOKUP,
+	KVC_REF_GET,
+};
+
 #ifdef KVC_HOOKS
 #include KVC_HOOKS
 #endif
@@ -43,6 +48,16 @@ enum kvc_evict {
 #endif
 #ifndef kvc_hook_lookup /* tag: of the first hash that was not found; 0 if all were */
 #define kvc_hook_lookup(pool, client, cache, asked, found, tag) KVC_NO_HOOK
+#endif
+#ifndef kvc_hook_page_ref /* a reference more; refs: of all clients, about; why: kvc_reference */
+#define kvc_hook_page_ref(pool, client, cache, size, handle, why, refs) KVC_NO_HOOK
+#define kvc_hooked_page_ref() false /* whether it is worth going through a batch */
+#endif
+#ifndef kvc_hook_get /* of count pages; error: 0, or negative and no reference was taken */
+#define kvc_hook_get(pool, client, count, error) KVC_NO_HOOK
+#endif
+#ifndef kvc_hook_quarantine /* handle: of the page's next life, the same when it enters and leaves */
+#define kvc_hook_quarantine(pool, cache, size, handle, enters) KVC_NO_HOOK
 #endif
 #ifndef kvc_hook_evict /* age: calls that touched the index since the page was used last */
 #define kvc_hook_evict(pool, cache, size, handle, why, tag, depth, class, age) KVC_NO_HOOK

@@ -80,11 +80,25 @@ static void look_back(struct kvc_client *client, u32 id, u32 n, const u64 *pages
 	kvc_lock_drop(&index->lock);
 }
 
+/* [3] held. References that will not be given back, from pages[from] on. */
+static void tell(struct kvc_client *client, const u64 *pages, u32 from, u32 to)
+{
+	struct kvc_slab *slab;
+
+	for (; from < to; from++) {
+		slab = kvc_record_of(client, pages[from])->slab;
+		kvc_hook_page_ref(slab->pool->id, kvc_client_id(client), slab->cache->id,
+				  slab->cache->page_size, pages[from], KVC_REF_LOOKUP,
+				  slab->entry[kvc_handle_index(pages[from])].refs);
+		(void)slab; /* where there is no hook */
+	}
+}
+
 int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SIZE], u32 n,
 	       u64 *pages, struct kvc_op *op)
 {
 	struct kvc_pool *pool = client->pool;
-	u32 a_slab;
+	u32 a_slab, had;
 	int r;
 
 	if (op->phase) {
@@ -97,10 +111,13 @@ int kvc_lookup(struct kvc_client *client, u32 id, const u8 (*hashes)[KVC_HASH_SI
 	do {
 		kvc_lock_take(&client->lock);
 		a_slab = client->share[id].pages;
+		had = op->done;
 		r = a_slab ? look_on(client, id, hashes, n, pages, op) : -EINVAL;
 		if (op->flags & KVC_OP_NOWAIT && r < 0 && r != -EINVAL && r != -ENOENT) {
 			look_back(client, id, n, pages, op);
 			r = -EAGAIN;
+		} else if (kvc_hooked_page_ref()) {
+			tell(client, pages, had, op->done);
 		}
 		kvc_lock_drop(&client->lock);
 		/* At a limit, whatever is held only as a spare goes first. */

@@ -145,7 +145,7 @@ static void collect_pages_back(struct kvc_zap *zap, struct kvc_op *op)
 				op->flags |= KVC_OP_FREED;
 			}
 			kvc_page_back(zap->slab, w * 64 + kvc_ffs64(bits),
-				      zap->pinned[w] >> kvc_ffs64(bits) & 1, op);
+				      zap->pinned[w] >> kvc_ffs64(bits) & 1, zap->why, op);
 		}
 	}
 	kvc_lock_drop(&pool->lock);

@@ -359,7 +359,7 @@ static void hand_back(struct kvc_client *client, u64 page, struct kvc_op *op)
 		return;
 	/* The page is moving, so the slab stays. */
 	kvc_lock_take(&pool->lock);
-	kvc_page_back(slab, i, false, op);
+	kvc_page_back(slab, i, false, KVC_ZAP_SEAL, op);
 	kvc_lock_drop(&pool->lock);
 }
 

@@ -73,9 +73,13 @@ void kvc_ownerless(struct kvc_slab *slab, struct kvc_op *op)
 		kvc_bin_add(slab);
 }
 
-/* [2] held. A moving page of which a frame is pinned; the caller accounts for it. */
-void kvc_quarantine(struct kvc_slab *slab, u32 index)
+/* [2] held. A moving page of which a frame is pinned; the caller accounts for it. @why it was
+ * zapped. */
+void kvc_quarantine(struct kvc_slab *slab, u32 index, enum kvc_why why)
 {
+	if (why != KVC_ZAP_QUARANTINE)
+		kvc_hook_quarantine(slab->pool->id, slab->cache->id, slab->cache->page_size,
+				    kvc_page_handle(slab, index), true);
 	kvc_write(slab->page[index].state, KVC_QUARANTINED);
 	if (!slab->nr_quarantined++)
 		kvc_list_add_tail(&slab->quarantine, &slab->pool->quarantine);
@@ -85,7 +89,8 @@ void kvc_quarantine(struct kvc_slab *slab, u32 index)
  * [2] held, no other lock. A moving page, zapped, comes back to its slab: free, or quarantined if
  * it is @pinned. The slab's owner cannot vanish meanwhile, but may change until its lock is held.
  */
-void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op *op)
+void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, enum kvc_why why,
+		   struct kvc_op *op)
 {
 	struct kvc_cache *cache = slab->cache;
 	struct kvc_record *owner;
@@ -93,10 +98,13 @@ void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op 
 	struct kvc_share *share;
 
 	if (pinned) {
-		kvc_quarantine(slab, index);
+		kvc_quarantine(slab, index, why);
 		kvc_account(slab, 0, -1, 1, 0);
 		return;
 	}
+	if (why == KVC_ZAP_QUARANTINE)
+		kvc_hook_quarantine(slab->pool->id, slab->cache->id, slab->cache->page_size,
+				    kvc_page_handle(slab, index), false);
 again:
 	kvc_lock_take(&cache->lock);
 	owner = slab->owner;

@@ -294,8 +294,9 @@ struct kvc_slab *kvc_slab_init(void *mem, struct kvc_pool *pool, struct kvc_cach
 void kvc_bin_add(struct kvc_slab *slab);
 void kvc_bin_del(struct kvc_slab *slab);
 void kvc_ownerless(struct kvc_slab *slab, struct kvc_op *op);
-void kvc_quarantine(struct kvc_slab *slab, u32 index);
-void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, struct kvc_op *op);
+void kvc_quarantine(struct kvc_slab *slab, u32 index, enum kvc_why why);
+void kvc_page_back(struct kvc_slab *slab, u32 index, bool pinned, enum kvc_why why,
+		   struct kvc_op *op);
 void kvc_strip(struct kvc_slab *slab, enum kvc_evict why, struct kvc_op *op);
 bool kvc_scan_quarantine(struct kvc_pool *pool, struct kvc_op *op);
 

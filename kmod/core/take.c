@@ -261,7 +261,7 @@ static void taken_slab(struct kvc_client *client, u64 *pages, struct kvc_record 
 			continue;
 		n++;
 		if (kvc_bit(zap->pinned, i)) {
-			kvc_quarantine(slab, i);
+			kvc_quarantine(slab, i, zap->why);
 			pinned++;
 		} else {
 			kvc_ring_put(slab, i);
@@ -341,6 +341,6 @@ void kvc_taken(struct kvc_client *client, u64 *pages, struct kvc_zap *zap, struc
 	/* The slab stays while a page of it is moving. */
 	for (i = 0; zap->why == KVC_ZAP_EVICT && i < KVC_PAGES_MAX; i++)
 		if (kvc_bit(zap->pages, i))
-			kvc_page_back(slab, i, kvc_bit(zap->pinned, i), op);
+			kvc_page_back(slab, i, kvc_bit(zap->pinned, i), zap->why, op);
 	kvc_lock_drop(&pool->lock);
 }

@@ -8,7 +8,8 @@
 
 struct seen {
 	/* now, as the events add up */
-	s64 privates, indexed, slabs, idle, held, clients;
+	s64 privates, indexed, slabs, idle, held, clients, quarantined;
+	u64 looked_up, got, gets; /* references that LOOKUP and GET took; those that GET says */
 	u64 allocs, frees, references, lookups, asked, found, seals, evictions, refused;
 	bool is_idle[SEEN_EXTENTS];
 	bool wrong; /* an event that cannot be */
@@ -31,13 +32,21 @@ extern struct seen core_seen[SEEN_POOLS];
 #define kvc_hook_lookup(pool, client, cache, n, hits, tag)                                    \
 	(core_seen[pool].lookups++, core_seen[pool].asked += (n), core_seen[pool].found += (u32)(hits), \
 	 core_seen[pool].wrong |= !(client) || !(tag) != ((n) == (u32)(hits)))
+#define kvc_hooked_page_ref() true
+#define kvc_hook_page_ref(pool, client, cache, size, handle, why, now_refs)                      \
+	(core_seen[pool].looked_up += (why) == KVC_REF_LOOKUP, core_seen[pool].got += (why) == KVC_REF_GET, \
+	 core_seen[pool].wrong |= !(client) || !(size) || !(handle) || (cache) >= KVC_CACHES_MAX || !(now_refs))
+#define kvc_hook_get(pool, client, count, error) \
+	(core_seen[pool].gets += (error) ? 0 : (count), core_seen[pool].wrong |= !(client) || (error) > 0)
+#define kvc_hook_quarantine(pool, cache, size, handle, enters) \
+	(core_seen[pool].quarantined += (enters) ? 1 : -1, core_seen[pool].wrong |= !(size) || !(handle))
 #define kvc_hook_evict(pool, cache, size, handle, why, tag, depth, class, age) \
 	(core_seen[pool].indexed--, core_seen[pool].evictions++, \
 	 core_seen[pool].wrong |= !(size) || !(handle) || !(tag) || (why) > KVC_EVICT_END)
 #define kvc_hook_slab_new(pool, client, cache, size, extent) \
 	(core_seen[pool].slabs++, core_seen[pool].wrong |= !(size) || (extent) >= SEEN_EXTENTS)
-#define kvc_hook_slab_free(pool, cache, size, extent, cached, quarantined) \
-	(core_seen[pool].slabs--, core_seen[pool].wrong |= !(size) || (extent) >= SEEN_EXTENTS)
+#define kvc_hook_slab_free(pool, cache, size, extent, cached, lost) \
+	(core_seen[pool].slabs--, core_seen[pool].quarantined -= (lost), core_seen[pool].wrong |= !(size) || (extent) >= SEEN_EXTENTS)
 #define kvc_hook_slab_take(pool, from, to, cache, size, extent, free) \
 	(core_seen[pool].wrong |= !(from) || !(to) || (from) == (to) || !(free))
 #define kvc_hook_quota(pool, client, cache, count, error, now_held, max) \
