@@ -5,7 +5,7 @@ shapes. The same seed writes the same bytes.
 
     make_models.py OUT_DIR                        the fixed set, build/models of `make models`
     make_models.py OUT_DIR --random 3 --seed 7    models of random shape instead
-    make_models.py OUT_DIR --large                a Q8_0 one in the shape of a 1B model, for benchmarks
+    make_models.py OUT_DIR --large [--size 4b]    a Q8_0 one in the shape of a 1B or a 4B model
 """
 
 import argparse
@@ -143,7 +143,10 @@ def random_shape(rng, i):
         scaling=pick("", "", "linear", "yarn"), caps=pick((0.0, 0.0), (6.0, 0.0), (0.0, 4.0)))
 
 
-def large():
+def large(size):
+    if size == "4b":
+        return Shape("large-4b-q8_0", ("Q8_0",), arch="qwen3", layers=36, dim=2560, heads=32, kv_heads=8, head_dim=128,
+                     ffn=9728, vocab=151936, tokenizer="llama", context=8192, rope_base=1000000.0)
     return Shape("large-q8_0", ("Q8_0",), layers=16, dim=2048, heads=32, kv_heads=8, head_dim=64, ffn=8192,
                  vocab=128256, tokenizer="llama", context=8192, rope_base=500000.0)
 
@@ -283,12 +286,13 @@ def main():
     ap.add_argument("out", type=pathlib.Path)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--random", type=int, metavar="N", help="N models of random shape")
-    ap.add_argument("--large", action="store_true", help="1.3 GB")
+    ap.add_argument("--large", action="store_true", help="for benchmarks and limits")
+    ap.add_argument("--size", choices=("1b", "4b"), default="1b", help="of --large: 1.3 or 4.3 GB")
     args = ap.parse_args()
 
     args.out.mkdir(parents=True, exist_ok=True)
     if args.large:
-        shapes = [large()]
+        shapes = [large(args.size)]
     elif args.random:
         rng = np.random.default_rng(args.seed)
         shapes = [random_shape(rng, i) for i in range(args.random)]

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 """TAP: the resident size of `kvslab run` on the real model, at its peak: at most the repacked weights, the extents that
-its pool holds, and 64 MiB. While it loads, too: what has been repacked is not kept twice."""
+its pool holds, and 64 MiB. While it loads, too: what has been repacked is not kept twice. With KVSLAB_LONG=1 also on a
+made model of 4.3 GB, which may take a twentieth of its size more, since a step's rows are as wide as its vocabulary."""
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -70,23 +72,33 @@ def main():
     text = (ROOT / "tests/data/text.txt").read_text(encoding="utf-8").split("\n\n")
     # Paragraphs as prompts, one a line; in the second run more than the pool holds at once.
     prompts = [" ".join(p.split()) for p in text if len(p) > 200]
-    cases = [("two short answers", 64, ["What is a tide?", "Why is the sky dark?"], 16),
-             ("16 prompts that fill the pool", 16, prompts[:16], 8)]
-    weights, failed = repacked(path), 0
-    for i, (name, pool_mib, questions, tokens) in enumerate(cases, 1):
+    cases = [(path, "two short answers", 64, ["What is a tide?", "Why is the sky dark?"], 16),
+             (path, "16 prompts that fill the pool", 16, prompts[:16], 8)]
+    with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
+        if os.environ.get("KVSLAB_LONG"):
+            subprocess.run([sys.executable, "tests/ref/make_models.py", tmp, "--large", "--size", "4b"], check=True)
+            cases.append((str(next(pathlib.Path(tmp).glob("*.gguf"))), "a file of 4.3 GB", 320, ["Hello"], 2))
+        return 1 if check(cases) else 0
+
+
+def check(cases):
+    """How many of @cases fail."""
+    failed = 0
+    print(f"1..{len(cases)}", flush=True)
+    for i, (path, name, pool_mib, questions, tokens) in enumerate(cases, 1):
         done = run(path, pool_mib, questions, tokens)
         if not done:
             failed += 1
             print(f"not ok {i} - {name}: the command failed")
             continue
         peak, last = done
-        held = last["pool"]["extents"] * EXTENT
-        good = weights <= peak <= weights + held + SLACK
+        held, weights = last["pool"]["extents"] * EXTENT, repacked(path)
+        slack = SLACK + (weights // 20 if weights > 1 << 30 else 0)
+        good = weights <= peak <= weights + held + slack
         failed += not good
         print(f"{'ok' if good else 'not ok'} {i} - {name}: {peak / MIB:.0f} MiB at most, weights {weights / MIB:.0f}, "
-              f"pool {held / MIB:.0f}: {(peak - weights - held) / MIB:.1f} MiB beyond, 64 allowed", flush=True)
-    print(f"1..{len(cases)}")
-    return 1 if failed else 0
+              f"pool {held / MIB:.0f}: {(peak - weights - held) / MIB:.1f} MiB beyond, {slack / MIB:.0f} allowed", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
