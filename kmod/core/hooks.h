@@ -46,6 +46,17 @@ enum kvc_reference { /* where a page_ref came from */
 #ifndef kvc_hook_page_seal /* handle: as it was private; sealed: what the client has now */
 #define kvc_hook_page_seal(pool, client, cache, size, handle, sealed, tag, depth, class) KVC_NO_HOOK
 #endif
+/*
+ * Two that answer: the class of a page that enters the index, and of one that a LOOKUP finds, for the
+ * hits'th time since then. class: what the SEAL said; what it has. An answer above the highest class
+ * is that class.
+ */
+#ifndef kvc_hook_class_sealed
+#define kvc_hook_class_sealed(pool, cache, tag, depth, class) (class)
+#endif
+#ifndef kvc_hook_class_hit
+#define kvc_hook_class_hit(pool, cache, tag, depth, hits, class) (class)
+#endif
 #ifndef kvc_hook_lookup /* tag: of the first hash that was not found; 0 if all were */
 #define kvc_hook_lookup(pool, client, cache, asked, found, tag) KVC_NO_HOOK
 #endif

@@ -19,6 +19,10 @@ static int look(struct kvc_client *client, u32 id, const u8 *hash, u64 *page, st
 	r = kvc_ref(entry);
 	if (r)
 		return r;
+	if (entry->hits < ~0u)
+		entry->hits++;
+	entry->class = kvc_class(kvc_hook_class_hit(client->pool->id, id, kvc_tag(hash),
+						    entry->depth, entry->hits, entry->class));
 	record = kvc_record_get(client, entry->slab, op);
 	if (!record->refs[entry->index]++)
 		record->nr_refd++;
@@ -67,6 +71,7 @@ static void look_back(struct kvc_client *client, u32 id, u32 n, const u64 *pages
 	for (k = 0; k < op->done; k++) {
 		record = kvc_record_of(client, pages[k]);
 		i = kvc_handle_index(pages[k]);
+		record->slab->entry[i].hits--;
 		kvc_unref(&record->slab->entry[i], 1, &cached);
 		client->share[id].nr_refs--;
 		/* It was there before, so it stays. */

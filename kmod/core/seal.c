@@ -148,8 +148,8 @@ static void restore(struct kvc_client *client, struct kvc_seal *seals, u32 n)
 	}
 }
 
-/* [3], [5] held. The seal's page enters the index with one reference, the client's. */
-static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp)
+/* [3], [5] held. The seal's page enters the index with one reference, the client's. Returns its class. */
+static u8 enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp)
 {
 	struct kvc_record *record = kvc_record_of(client, seal->was);
 	u32 i = kvc_handle_index(seal->was);
@@ -158,7 +158,10 @@ static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp)
 
 	memcpy(entry->hash, seal->hash, KVC_HASH_SIZE);
 	entry->depth = seal->depth;
-	entry->class = seal->class;
+	entry->hits = 0;
+	entry->class = kvc_class(kvc_hook_class_sealed(slab->pool->id, record->cache,
+						       kvc_tag(seal->hash), seal->depth,
+						       seal->class));
 	entry->stamp = stamp;
 	entry->refs = 1;
 	kvc_insert(&slab->pool->index, entry);
@@ -168,6 +171,7 @@ static void enter(struct kvc_client *client, struct kvc_seal *seal, u64 stamp)
 	record->nr_sealing--;
 	record->nr_refd++;
 	client->share[record->cache].nr_refs++;
+	return entry->class;
 }
 
 /* [3], [5] held. The page that has the seal's hash already gets one more reference, in place of the
@@ -241,6 +245,7 @@ static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, 
 	struct kvc_list cached;
 	u32 k, duplicates = 0;
 	u64 stamp = ++index->stamp;
+	u8 class;
 	int r = 0;
 
 	for (k = 0; k < n && !r; k++) {
@@ -262,17 +267,19 @@ static int enter_all(struct kvc_client *client, u32 id, struct kvc_seal *seals, 
 	}
 	for (k = 0; k < n; k++) {
 		breathe(index, k);
+		class = seals[k].class;
 		if (!(seals[k].state & SEAL_DUPLICATE)) {
 			winner = kvc_find(index, id, seals[k].hash);
 			if (winner)
 				duplicate(client, &seals[k], winner, op);
 			else
-				enter(client, &seals[k], stamp);
+				class = enter(client, &seals[k], stamp);
 		}
 		duplicates += !!(seals[k].state & SEAL_DUPLICATE);
 		kvc_hook_page_seal(client->pool->id, kvc_client_id(client), id,
 				   client->share[id].page_size, seals[k].was, seals[k].page,
-				   kvc_tag(seals[k].hash), seals[k].depth, seals[k].class);
+				   kvc_tag(seals[k].hash), seals[k].depth, class);
+		(void)class; /* where there is no hook */
 	}
 	index->seals += n;
 	index->duplicates += duplicates;

@@ -64,8 +64,9 @@ struct kvc_entry {
 	u64 stamp; /* [5] of the call that used it last */
 	u32 refs; /* [5] of all clients */
 	u32 depth; /* [5] pages before it in its chain */
+	u32 hits; /* [5] times that a LOOKUP found it; stays at the highest number */
 	u16 index;
-	u8 class; /* [5] */
+	u8 class; /* [5] changes only while there are references */
 };
 
 struct kvc_page {
@@ -428,6 +429,11 @@ void kvc_tell(struct kvc_pool *pool, struct kvc_op *op);
 void kvc_tell_freed(struct kvc_client *client, struct kvc_op *op);
 void kvc_wait(struct kvc_client *client);
 void kvc_wait_end(struct kvc_client *client, struct kvc_op *op);
+
+static inline u8 kvc_class(u32 class)
+{
+	return class < KVC_CLASSES ? class : KVC_CLASSES - 1;
+}
 
 static inline u64 kvc_tag(const u8 *hash)
 {
