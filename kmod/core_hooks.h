@@ -9,12 +9,26 @@
 /* event.c. Under the arena's lock. data: struct kvslab_pool. Counts in extents. */
 void kvslab_hook_held(void *data, u32 held, u32 min, u32 max, u32 low, u32 high, bool pressure,
 		      u64 rises);
+/* tracerun.c. Handles of one slab, told as masks of 64. */
+void kvslab_hook_pages_alloc(u32 pool, u32 client, u32 cache, u32 size, const u64 *pages, u32 n);
+void kvslab_hook_pages_free(u32 pool, u32 client, u32 cache, u32 size, const u64 *pages, u32 n,
+			    u32 left);
 /* reclaim.c. Under the arena's lock: nobody holds the slab on @extent any more, or it is held again
  * or on its way out. */
 void kvslab_hook_idle(void *data, u32 extent, bool idle);
 
 #define kvc_hook_page_alloc(...) trace_kvslab_page_alloc(__VA_ARGS__)
 #define kvc_hook_page_free(...) trace_kvslab_page_free(__VA_ARGS__)
+#define kvc_hook_pages_alloc(...)                                \
+	do {                                                     \
+		if (trace_kvslab_pages_alloc_enabled())          \
+			kvslab_hook_pages_alloc(__VA_ARGS__);    \
+	} while (0)
+#define kvc_hook_pages_free(...)                                 \
+	do {                                                     \
+		if (trace_kvslab_pages_free_enabled())           \
+			kvslab_hook_pages_free(__VA_ARGS__);     \
+	} while (0)
 #define kvc_hook_page_seal(...) trace_kvslab_page_seal(__VA_ARGS__)
 #define kvc_hook_lookup(...) trace_kvslab_lookup(__VA_ARGS__)
 #define kvc_hook_page_ref(...) trace_kvslab_page_ref(__VA_ARGS__)

@@ -127,6 +127,70 @@ TRACE_EVENT(kvslab_page_free,
 		  __entry->refs)
 );
 
+/*
+ * The same as page_alloc and page_free, for up to 64 pages of one slab at once: for programs that
+ * count, since an event for each page costs more than the page does. first: a handle with generation
+ * 0, whose index is a multiple of 64; mask: bit i is the page i after it; count: bits in it.
+ * References to one page that go in one command are told one by one; those of a client that ends,
+ * however many to a page, as one.
+ */
+TRACE_EVENT(kvslab_pages_alloc,
+	TP_PROTO(u32 pool, u32 client, u32 cache, u32 size, u64 first, u64 mask, u32 count),
+	TP_ARGS(pool, client, cache, size, first, mask, count),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, cache)
+		__field(u32, size)
+		__field(u64, first)
+		__field(u64, mask)
+		__field(u32, count)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->cache = cache;
+		__entry->size = size;
+		__entry->first = first;
+		__entry->mask = mask;
+		__entry->count = count;
+	),
+	TP_printk("pool=%u client=%u cache=%u size=%u first=%#llx mask=%#llx count=%u",
+		  __entry->pool, __entry->client, __entry->cache, __entry->size, __entry->first,
+		  __entry->mask, __entry->count)
+);
+
+TRACE_EVENT(kvslab_pages_free,
+	TP_PROTO(u32 pool, u32 client, u32 cache, u32 size, u64 first, u64 mask, u32 count,
+		 u32 left),
+	TP_ARGS(pool, client, cache, size, first, mask, count, left),
+	TP_STRUCT__entry(
+		__field(u32, pool)
+		__field(u32, client)
+		__field(u32, cache)
+		__field(u32, size)
+		__field(u64, first)
+		__field(u64, mask)
+		__field(u32, count)
+		__field(u32, left)
+	),
+	TP_fast_assign(
+		__entry->pool = pool;
+		__entry->client = client;
+		__entry->cache = cache;
+		__entry->size = size;
+		__entry->first = first;
+		__entry->mask = mask;
+		__entry->count = count;
+		__entry->left = left;
+	),
+	TP_printk("pool=%u client=%u cache=%u size=%u first=%#llx mask=%#llx count=%u left=%s",
+		  __entry->pool, __entry->client, __entry->cache, __entry->size, __entry->first,
+		  __entry->mask, __entry->count,
+		  __print_symbolic(__entry->left, { 0, "private" }, { 1, "reference" },
+				   { 2, "duplicate" }))
+);
+
 /* sealed: the page that has the hash now; page itself, unless the hash was there. */
 TRACE_EVENT(kvslab_page_seal,
 	TP_PROTO(u32 pool, u32 client, u32 cache, u32 size, u64 page, u64 sealed, u64 tag,

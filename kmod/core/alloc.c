@@ -8,7 +8,7 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 {
 	struct kvc_record *record;
 	struct kvc_slab *slab;
-	u32 k = 0, end, head, index;
+	u32 k = 0, end, head, index, from;
 	u64 base;
 
 	while (k < n && !kvc_list_empty(&share->room)) {
@@ -21,7 +21,7 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 		record->nr_private += end - k;
 		head = slab->head;
 		base = slab->base;
-		for (; k < end; k++) {
+		for (from = k; k < end; k++) {
 			index = slab->page[head].ring;
 			if (++head == slab->pages)
 				head = 0;
@@ -32,6 +32,9 @@ u32 kvc_take_own(struct kvc_share *share, u64 *pages, u32 n)
 					    slab->cache->page_size, pages[k]);
 		}
 		slab->head = head;
+		(void)from; /* where there is no hook */
+		kvc_hook_pages_alloc(slab->pool->id, (u32)slab->owner_id, slab->cache->id,
+				     slab->cache->page_size, pages + from, k - from);
 		if (!slab->nr_free) {
 			kvc_list_unlink(&record->node);
 			kvc_list_add(&record->node, &share->full);

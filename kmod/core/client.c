@@ -175,6 +175,7 @@ static void exit_refs(struct kvc_record *record)
 {
 	struct kvc_index *index = &record->client->pool->index;
 	struct kvc_list cached;
+	u64 handle;
 	u32 i;
 
 	kvc_list_init(&cached);
@@ -188,6 +189,11 @@ static void exit_refs(struct kvc_record *record)
 				   record->cache, record->slab->cache->page_size,
 				   kvc_page_handle(record->slab, i), KVC_LEFT_REFERENCE,
 				   record->slab->entry[i].refs);
+		handle = kvc_page_handle(record->slab, i);
+		(void)handle; /* where there is no hook */
+		kvc_hook_pages_free(record->slab->pool->id, kvc_client_id(record->client),
+				    record->cache, record->slab->cache->page_size, &handle, 1,
+				    KVC_LEFT_REFERENCE);
 		record->refs[i] = 0;
 	}
 	kvc_cache_entries(&cached, ++index->stamp);
@@ -200,6 +206,7 @@ static bool exit_record(struct kvc_client *client, struct kvc_record *record, st
 {
 	struct kvc_share *share = &client->share[record->cache];
 	struct kvc_slab *slab = record->slab;
+	u64 handle;
 	u32 i;
 
 	if (record->owner && slab->nr_free == slab->pages)
@@ -215,8 +222,12 @@ static bool exit_record(struct kvc_client *client, struct kvc_record *record, st
 		record->nr_private--;
 		share->nr_private--;
 		share->frees++;
+		handle = kvc_page_handle(slab, i);
+		(void)handle; /* where there is no hook */
 		kvc_hook_page_free(slab->pool->id, kvc_client_id(client), record->cache,
-				   share->page_size, kvc_page_handle(slab, i), KVC_LEFT_PRIVATE, 0);
+				   share->page_size, handle, KVC_LEFT_PRIVATE, 0);
+		kvc_hook_pages_free(slab->pool->id, kvc_client_id(client), record->cache,
+				    share->page_size, &handle, 1, KVC_LEFT_PRIVATE);
 		kvc_page_leave(slab, i);
 		if (record->owner) {
 			kvc_ring_put(slab, i);

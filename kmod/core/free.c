@@ -94,9 +94,22 @@ static void leave_sealed(struct kvc_client *client, const u64 *pages, u32 n)
 		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
 				   record->slab->cache->page_size, pages[k], KVC_LEFT_REFERENCE,
 				   record->slab->entry[i].refs);
+		kvc_hook_pages_free(client->pool->id, kvc_client_id(client), record->cache,
+				    record->slab->cache->page_size, pages + k, 1, KVC_LEFT_REFERENCE);
 	}
 	kvc_cache_entries(&cached, ++index->stamp);
 	kvc_lock_drop(&index->lock);
+}
+
+/* [3] held. Hooks are told of pages[from .. to), which have left one slab. */
+static inline void told_leaving(const struct kvc_client *client, const struct kvc_share *share,
+				const struct kvc_record *record, const u64 *pages, u32 from, u32 to)
+{
+	/* Where there is no hook: */
+	(void)client, (void)share, (void)record, (void)pages;
+	if (from < to)
+		kvc_hook_pages_free(client->pool->id, kvc_client_id(client), record->cache,
+				    share->page_size, pages + from, to - from, KVC_LEFT_PRIVATE);
 }
 
 /*
@@ -109,6 +122,7 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 	struct kvc_share *share = &client->share[record->cache];
 	struct kvc_slab *slab = record->slab;
 	u32 i, left = 0, tail = slab->head + slab->nr_free, size = slab->pages;
+	u32 from = *k;
 	u64 same = pages[*k] >> 38;
 	bool full = !slab->nr_free;
 
@@ -116,8 +130,11 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 		tail -= size;
 	do {
 		i = kvc_handle_index(pages[*k]);
-		if (unlikely(record->refs[i] != KVC_HELD_LEAVING))
+		if (unlikely(record->refs[i] != KVC_HELD_LEAVING)) {
+			told_leaving(client, share, record, pages, from, *k);
+			from = *k + 1;
 			continue;
+		}
 		record->refs[i] = 0;
 		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
 				   share->page_size, pages[*k], KVC_LEFT_PRIVATE, 0);
@@ -128,6 +145,7 @@ static void leave_run(struct kvc_client *client, struct kvc_record *record, cons
 			tail = 0;
 		left++;
 	} while (++*k < n && pages[*k] >> 38 == same);
+	told_leaving(client, share, record, pages, from, *k);
 	if (unlikely(!left))
 		return;
 	slab->nr_free += left;
@@ -195,6 +213,8 @@ static void leave_others(struct kvc_client *client, const u64 *pages, u32 n, str
 		kvc_write(record->slab->page[i].state, KVC_MOVING);
 		kvc_hook_page_free(client->pool->id, kvc_client_id(client), record->cache,
 				   share->page_size, pages[op->cursor], KVC_LEFT_PRIVATE, 0);
+		kvc_hook_pages_free(client->pool->id, kvc_client_id(client), record->cache,
+				    share->page_size, pages + op->cursor, 1, KVC_LEFT_PRIVATE);
 		kvc_page_leave(record->slab, i);
 		kvc_account(record->slab, 0, 1, 0, 0);
 		record->nr_private--;

@@ -43,6 +43,14 @@ enum kvc_reference { /* where a page_ref came from */
 #ifndef kvc_hook_page_free /* refs: references of all clients that remain */
 #define kvc_hook_page_free(pool, client, cache, size, handle, left, refs) KVC_NO_HOOK
 #endif
+/* The same for n handles, all in one slab, at the call's end with them; one that stands in an array
+ * of references is told as often as it stands there. */
+#ifndef kvc_hook_pages_alloc
+#define kvc_hook_pages_alloc(pool, client, cache, size, handles, n) KVC_NO_HOOK
+#endif
+#ifndef kvc_hook_pages_free
+#define kvc_hook_pages_free(pool, client, cache, size, handles, n, left) KVC_NO_HOOK
+#endif
 #ifndef kvc_hook_page_seal /* handle: as it was private; sealed: what the client has now */
 #define kvc_hook_page_seal(pool, client, cache, size, handle, sealed, tag, depth, class) KVC_NO_HOOK
 #endif

@@ -350,6 +350,8 @@ static void hand_back(struct kvc_client *client, u64 page, struct kvc_op *op)
 	op->flags |= KVC_OP_FREED;
 	kvc_hook_page_free(pool->id, kvc_client_id(client), record->cache, share->page_size, page,
 			   KVC_LEFT_DUPLICATE, 0);
+	kvc_hook_pages_free(pool->id, kvc_client_id(client), record->cache, share->page_size, &page, 1,
+			    KVC_LEFT_DUPLICATE);
 	kvc_page_leave(slab, i);
 	if (own) {
 		if (!slab->nr_free) {

@@ -288,7 +288,7 @@ static void taken_pages(struct kvc_client *client, u64 *pages, struct kvc_record
 {
 	struct kvc_slab *slab = zap->slab;
 	struct kvc_share *share = &client->share[slab->cache->id];
-	u32 i, n = 0, before;
+	u32 i, n = 0, before, from = op->done;
 
 	for (i = 0; record && i < slab->pages && missing(op); i++) {
 		if (!kvc_bit(zap->pages, i) || kvc_bit(zap->pinned, i))
@@ -303,6 +303,9 @@ static void taken_pages(struct kvc_client *client, u64 *pages, struct kvc_record
 	}
 	if (!n)
 		return;
+	(void)from; /* where there is no hook */
+	kvc_hook_pages_alloc(slab->pool->id, kvc_client_id(client), slab->cache->id,
+			     slab->cache->page_size, pages + from, n);
 	before = record->nr_private;
 	record->nr_private += n;
 	share->nr_private += n;

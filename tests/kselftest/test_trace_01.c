@@ -20,6 +20,8 @@ static struct {
 		gets_failed, entered, left;
 	/* commands by number: begun, ended by how, ended well, answered by "again" */
 	long command[32], ended[32][3], well[32], again[32];
+	/* pages as told in masks of many, and masks that cannot be */
+	long mask_allocs, mask_frees, mask_wrong;
 	bool wrong; /* an end that is not of the command that began last: they come one by one here
 		     */
 	long running;
@@ -82,6 +84,16 @@ static void add(const char *line, long pool)
 	} else if (IS("quarantine")) {
 		seen.entered += !!strstr(name, " enters");
 		seen.left += !!strstr(name, " leaves");
+	} else if (IS("pages_alloc")) {
+		seen.mask_allocs += number(name, " count=");
+		seen.mask_wrong +=
+			__builtin_popcountll(handle(name, " mask=")) != number(name, " count=") ||
+			handle(name, " first=") & ((1ull << 34) - 1);
+	} else if (IS("pages_free")) {
+		seen.mask_frees += number(name, " count=");
+		seen.mask_wrong +=
+			__builtin_popcountll(handle(name, " mask=")) != number(name, " count=") ||
+			handle(name, " first=") & ((1ull << 34) - 1);
 	} else if (IS("page_alloc")) {
 		seen.privates++;
 		seen.allocs++;
@@ -326,6 +338,9 @@ int main(int argc, char **argv)
 	   (unsigned long long)s.evictions, (unsigned long long)s.takeovers);
 	ok(seen.refused == (long)s.failed && seen.refused, "ALLOCs refused %ld, %llu", seen.refused,
 	   (unsigned long long)s.failed);
+	ok(seen.mask_allocs == seen.allocs && seen.mask_frees == seen.frees && !seen.mask_wrong,
+	   "the same in masks: %ld allocated, %ld given back; one by one %ld, %ld",
+	   seen.mask_allocs, seen.mask_frees, seen.allocs, seen.frees);
 	ok(seen.looked_up == seen.found, "LOOKUP's references one by one: %ld", seen.looked_up);
 	ok(seen.got == seen.gets && seen.gets && seen.gets_failed,
 	   "GET's: %ld of %ld, %ld calls refused", seen.got, seen.gets, seen.gets_failed);

@@ -10,6 +10,7 @@ struct seen {
 	/* now, as the events add up */
 	s64 privates, indexed, slabs, idle, held, clients, quarantined;
 	u64 looked_up, got, gets; /* references that LOOKUP and GET took; those that GET says */
+	u64 run_allocs, run_frees; /* as told in runs of one slab */
 	u64 allocs, frees, references, lookups, asked, found, seals, evictions, refused;
 	bool is_idle[SEEN_EXTENTS];
 	bool wrong; /* an event that cannot be */
@@ -25,6 +26,11 @@ extern struct seen core_seen[SEEN_POOLS];
 	 core_seen[pool].references += (left) == KVC_LEFT_REFERENCE, \
 	 core_seen[pool].wrong |= !(client) || !(size) || !(handle) || (cache) >= KVC_CACHES_MAX || \
 			     ((left) != KVC_LEFT_REFERENCE && (left_refs)))
+/* The same again, in runs: they must come to the same. */
+#define kvc_hook_pages_alloc(pool, client, cache, size, handles, n) \
+	core_seen_run(pool, client, size, handles, n, &core_seen[pool].run_allocs)
+#define kvc_hook_pages_free(pool, client, cache, size, handles, n, left) \
+	core_seen_run(pool, client, size, handles, n, &core_seen[pool].run_frees)
 /* A duplicate is private until it is freed. */
 #define kvc_hook_page_seal(pool, client, cache, size, handle, sealed, tag, depth, class) \
 	(core_seen[pool].privates -= (handle) == (sealed), core_seen[pool].indexed += (handle) == (sealed), \
@@ -56,6 +62,16 @@ extern struct seen core_seen[SEEN_POOLS];
 #define kvc_hook_held(data, now_held, min, max, low, high, pressure, rises) \
 	(((struct seen *)(data))->held = (now_held))
 #define kvc_hook_idle(data, extent, now_idle) core_seen_idle(data, extent, now_idle)
+
+static inline void core_seen_run(u32 pool, u32 client, u32 size, const u64 *handles, u32 n, u64 *sum)
+{
+	u32 i;
+
+	*sum += n;
+	core_seen[pool].wrong |= !client || !size || !n;
+	for (i = 0; i < n; i++)
+		core_seen[pool].wrong |= !handles[i] || handles[i] >> 38 != handles[0] >> 38;
+}
 
 static inline void core_seen_idle(void *data, u32 extent, bool idle)
 {

@@ -19,7 +19,7 @@ static bool agrees(struct driver *d, u32 p)
 		idle += d->pool[p]->cache[i]->nr_idle;
 	if (!s->wrong && s->privates == (s64)stat.private_pages &&
 	    s->indexed == (s64)(stat.sealed + stat.cached) && s->slabs == (s64)stat.slabs &&
-	    s->held == (s64)stat.held && s->idle == idle && s->clients == (s64)stat.clients &&
+	    s->held == (s64)stat.held && s->run_allocs == s->allocs && s->run_frees == s->frees && s->idle == idle && s->clients == (s64)stat.clients &&
 	    s->seals == stat.seals && s->refused == stat.failed &&
 	    s->lookups == stat.lookups && s->asked == stat.lookup_asked &&
 	    s->found == stat.lookup_hits && s->looked_up == s->found && s->got == s->gets &&
