@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 # usage: scripts/check.sh [long]
 # Installs what is missing, builds (plain; with ASan and UBSan; with TSan), runs all tests with prove, and ends with
-# the names of the tests that failed and the line "N passed, N failed, N skipped". Exit 0 only if nothing failed. "long" sets KVSLAB_LONG=1 for the tests.
+# the names of the tests that failed and the line "N passed, N failed, N skipped". Exit 0 only if nothing failed. "long"
+# sets KVSLAB_LONG=1 for the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 say() { echo "check: $*"; }
 TALLY=$(mktemp) || exit 1
 FAILURES=$(mktemp) || exit 1
+BESIDE=$(mktemp -d) || exit 1
 export TALLY FAILURES
-trap 'rm -f "$TALLY" "$FAILURES"' EXIT
+beside=
+# Interrupted, the guests end with the rest.
+trap '[ -z "$beside" ] || kill -- -"$beside" 2>/dev/null; rm -rf "$TALLY" "$FAILURES" "$BESIDE"' EXIT
 finish() {
 	[ ! -s "$FAILURES" ] || { say "these failed:" && cat "$FAILURES"; }
 	awk '{ p += $1; f += $2; s += $3 }
@@ -55,6 +59,8 @@ done
 
 say "building"
 compile all units drivers || broken "the build failed"
+# Nothing is left to build when the guests run beside other tests.
+compile kselftests module-vm bpf-test || broken "the build of what runs in the guest failed"
 # The sanitizers check the same code at -O1, which gcc builds in a quarter of the time.
 compile BUILD=build-asan SAN=address,undefined OPT=-O1 all units || broken "the build with ASan and UBSan failed"
 compile BUILD=build-tsan SAN=thread OPT=-O1 "${threads[@]}" || broken "the build with TSan failed"
@@ -83,20 +89,38 @@ say "threads under TSan"
 fixed=()
 ! setarch "$(uname -m)" -R true 2>/dev/null || fixed=(setarch "$(uname -m)" -R)
 PERL5LIB=tests/lib "${fixed[@]}" prove --harness Tally --timer --exec "timeout $most" "${threads[@]}"
-say "shell tests"
-run tests/sh/*.t
-say "the command under ASan and UBSan"
-BUILD=build-asan run tests/sh/command*.t tests/sh/run_*.t tests/sh/inspect.t tests/sh/serve_attack.t tests/sh/serve_fields.t tests/sh/serve_same.t
+# A guest keeps one core busy for minutes: they go one after the other beside the shell tests, which mostly wait.
+mapfile -t booting < <(grep -lE 'guest\.py|vm-run|check-vm' tests/sh/*.t)
+mapfile -t hosted < <(grep -LE 'guest\.py|vm-run|check-vm' tests/sh/*.t)
 guest() { # guest SCRIPT: one that cannot even start is a failure
 	local before
 	before=$(wc -l <"$TALLY")
 	PERL5LIB=tests/lib PROVE_ARGS="--harness Tally" "$1"
 	[ "$(wc -l <"$TALLY")" -gt "$before" ] || fails "$1 did not come to its tests"
 }
-say "the kernel module, in the guest"
-guest scripts/check-vm.sh
-say "the runtime on the kernel module, in the guest"
-guest scripts/check-vm-runtime.sh
+guests() {
+	say "shell tests that boot a guest"
+	run "${booting[@]}"
+	say "the kernel module, in the guest"
+	guest scripts/check-vm.sh
+	say "the runtime on the kernel module, in the guest"
+	guest scripts/check-vm-runtime.sh
+}
+say "the guests begin; what they say follows below"
+set -m # a process group of its own, to be ended as one
+(TALLY=$BESIDE/tally FAILURES=$BESIDE/failures && : >"$TALLY" && guests) >"$BESIDE/log" 2>&1 &
+beside=$!
+set +m
+say "shell tests"
+run "${hosted[@]}"
+say "the command under ASan and UBSan"
+BUILD=build-asan run tests/sh/command*.t tests/sh/run_*.t tests/sh/inspect.t tests/sh/serve_attack.t tests/sh/serve_fields.t tests/sh/serve_same.t
+say "waiting for the guests"
+wait "$beside"
+beside=
+cat "$BESIDE/log"
+cat "$BESIDE/tally" >>"$TALLY"
+[ ! -f "$BESIDE/failures" ] || cat "$BESIDE/failures" >>"$FAILURES"
 if [ -n "${KVSLAB_LONG:-}" ]; then
 	say "fuzzers"
 	for target in fuzz-serve fuzz; do
