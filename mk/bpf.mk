@@ -21,7 +21,7 @@ $(BUILD)/bpf/%.skel.h: $(BUILD)/bpf/%.bpf.o
 	$(bpftool) gen skeleton $< name kvb_$* >$@.new && mv $@.new $@
 
 ifneq ($(bpf_all),)
-$(BUILD)/obj/tools/trace.o $(BUILD)/obj/tools/trace_bpf.o $(BUILD)/obj/tools/trace_print.o: CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf
+$(addprefix $(BUILD)/obj/tools/,trace.o trace_bpf.o trace_print.o trace_record.o snap_take.o snap_counts.o): CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf
 $(BUILD)/obj/tools/trace_bpf.o: $(bpf_skel)
 LIBS_TOOL += -lbpf
 endif

@@ -18,6 +18,8 @@ static const struct command {
 	{ "tokenize", cmd_tokenize, "a text's tokens" },
 	{ "inspect", cmd_inspect, "what a model file is, and whether it runs here" },
 	{ "pool", cmd_pool, "pools in the kernel: made, looked at, changed, ended" },
+	{ "top", cmd_top, "the kernel's pools, live: who holds what, and how full slabs are" },
+	{ "map", cmd_map, "the same as a picture, now or over a recording" },
 	{ "trace", cmd_trace, "what happens in the kernel's pools, told by eBPF programs" },
 	{ "bench", cmd_bench, "speed of the allocator and of a model" },
 };
@@ -38,9 +40,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)state;
 	if (key == ARGP_KEY_ARG)
-		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, inspect, pool, trace and bench", arg);
+		die("there is no command \"%s\"; the commands are run, serve, eval, tokenize, inspect, pool, top, map, trace and bench", arg);
 	if (key == ARGP_KEY_NO_ARGS)
-		die("no command is given; give run, serve, eval, tokenize, inspect, pool, trace or bench, or --help");
+		die("no command is given; give run, serve, eval, tokenize, inspect, pool, top, map, trace or bench, or --help");
 	return ARGP_ERR_UNKNOWN;
 }
 

@@ -61,10 +61,11 @@ int outfile_json(struct outfile *o, json_t *object)
 int outfile_commit(struct outfile *o)
 {
 	FILE *f = o->f;
+	int bad = ferror(f);
 
 	o->f = NULL;
 	errno = 0;
-	if (fclose(f) || (o->tmp && rename(o->tmp, o->path)))
+	if (fclose(f) || bad || (o->tmp && rename(o->tmp, o->path)))
 		return fail(o, errno);
 	free(o->tmp);
 	o->tmp = NULL;

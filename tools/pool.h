@@ -19,7 +19,8 @@ struct pool_view {
 	struct kvslab_stat_pool pool;
 	struct kvslab_stat_cache *caches;
 	struct kvslab_stat_client *clients; /* without this process */
-	uint32_t nr_caches, nr_clients;
+	struct kvslab_stat_slab *slabs; /* by extent; only where they were asked for */
+	uint32_t nr_caches, nr_clients, nr_slabs;
 	bool details; /* caches and clients were to be had */
 };
 
@@ -37,6 +38,8 @@ void pool_say_unknown(const char *name);
 
 /* -errno, told. */
 int pool_look(struct pool_view *v, const char *name);
+/* The same, not told; with the slabs if @slabs. */
+int pool_read(struct pool_view *v, const char *name, bool slabs);
 void pool_view_free(struct pool_view *v);
 
 void pool_print(const struct pool_view *v);

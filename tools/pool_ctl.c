@@ -12,6 +12,8 @@
 #include "msg.h"
 #include "pool.h"
 
+#define POOL_PATH_MAX (sizeof(POOL_FOLDER) + KVSLAB_NAME_SIZE + 1)
+
 static int command(int fd, unsigned int cmd, void *args, uint32_t size)
 {
 	struct kvslab_cmd c = { .args = (uintptr_t)args, .size = size };
@@ -171,16 +173,54 @@ static int look(struct pool_view *v, int fd)
 	return 0;
 }
 
-int pool_look(struct pool_view *v, const char *name)
+/* Slab by slab, while others go on: the sum may differ from what STAT said a moment before. */
+static int look_at_slabs(struct pool_view *v, int fd)
 {
-	char path[sizeof(POOL_FOLDER) + KVSLAB_NAME_SIZE + 1];
+	struct kvslab_args_slabs args = { .count = KVSLAB_CMD_BATCH };
+	struct kvslab_stat_slab *more;
+	int n;
+
+	do {
+		more = realloc(v->slabs, (v->nr_slabs + KVSLAB_CMD_BATCH) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		v->slabs = more;
+		args.slabs = (uintptr_t)(more + v->nr_slabs);
+		n = command(fd, KVSLAB_CMD_SLABS, &args, sizeof(args));
+		if (n < 0)
+			return n;
+		v->nr_slabs += (uint32_t)n;
+	} while (args.from);
+	return 0;
+}
+
+static void path_of(char path[POOL_PATH_MAX], const char *name)
+{
+	snprintf(path, POOL_PATH_MAX, "%s/%s", POOL_FOLDER, name);
+}
+
+int pool_read(struct pool_view *v, const char *name, bool slabs)
+{
+	char path[POOL_PATH_MAX];
 	int fd, rc;
 
-	snprintf(path, sizeof(path), "%s/%s", POOL_FOLDER, name);
+	path_of(path, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	rc = fd < 0 ? -errno : look(v, fd);
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return -errno;
+	rc = look(v, fd);
+	if (!rc && slabs)
+		rc = look_at_slabs(v, fd);
+	close(fd);
+	return rc;
+}
+
+int pool_look(struct pool_view *v, const char *name)
+{
+	char path[POOL_PATH_MAX];
+	int rc = pool_read(v, name, false);
+
+	path_of(path, name);
 	if (rc == -ENOENT || rc == -ENXIO || rc == -ENODEV)
 		pool_say_unknown(name);
 	else if (rc == -EACCES || rc == -EPERM)
@@ -196,5 +236,6 @@ void pool_view_free(struct pool_view *v)
 {
 	free(v->caches);
 	free(v->clients);
+	free(v->slabs);
 	memset(v, 0, sizeof(*v));
 }

@@ -10,7 +10,7 @@
 const char *const trace_names[TRACE_N + 1] = { "frag",	"latency", "lifetime",
 					       "leaks", "prefix",  NULL };
 
-enum { OPT_POOL = 0x100, OPT_INTERVAL, OPT_COUNT, OPT_JSON, OPT_AGE };
+enum { OPT_POOL = 0x100, OPT_INTERVAL, OPT_COUNT, OPT_JSON, OPT_AGE, OPT_RECORD };
 
 static const struct argp_option options[] = {
 	{ "pool", OPT_POOL, "NAME", 0, "this pool alone (default: all)", 0 },
@@ -18,6 +18,9 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "count", OPT_COUNT, "N", 0, "prints before the end; 0: until a signal (default: 0)", 0 },
 	{ "age", OPT_AGE, "SECONDS", 0, "leaks: pages held for at least so long (default: 10)", 0 },
+	{ "record", OPT_RECORD, "FILE", 0,
+	  "frag: write the counts and all slabs there, for kvslab map and top --from; goes on with a file that is there "
+	  "(default: print)", 0 },
 	{ "json", OPT_JSON, NULL, 0, "print JSON, one object a line (default: text)", 0 },
 	{ 0 }
 };
@@ -45,6 +48,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_AGE:
 		p->o.age = (uint32_t)arg_u64("--age", arg, 0, 31536000);
 		return 0;
+	case OPT_RECORD:
+		p->o.record = arg;
+		return 0;
 	case OPT_JSON:
 		p->o.json = true;
 		return 0;
@@ -53,6 +59,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			die("\"%s\" is one word too many; one trace at a time", arg);
 		p->o.what = (enum trace_what)arg_word("what to trace", arg, trace_names);
 		p->named = true;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (p->o.record && p->o.what != TRACE_FRAG)
+			die("--record goes with frag alone; it keeps what kvslab map draws");
+		if (p->o.record && p->o.json)
+			die("--record prints nothing; give either --record or --json");
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		die("what to trace is not given; give frag, latency, lifetime, leaks or prefix, or --help");

@@ -4,6 +4,7 @@
 #define TOOLS_TRACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum trace_what { TRACE_FRAG, TRACE_LATENCY, TRACE_LIFETIME, TRACE_LEAKS, TRACE_PREFIX, TRACE_N };
@@ -16,12 +17,30 @@ struct trace_opts {
 	uint32_t interval, age; /* seconds */
 	uint64_t count; /* 0: until a signal */
 	bool json;
+	const char *record; /* a file in place of prints, or NULL */
 };
 
 struct bpf_object;
+struct bpf_link;
+
+/* Programs that run until they are unloaded, or this process ends. Only where the command is built with eBPF. */
+#define TRACE_LINKS 16
+struct trace_loaded {
+	struct bpf_object *object;
+	struct bpf_link *links[TRACE_LINKS];
+	unsigned int n;
+};
+
+/* The capabilities that this process lacks for that, in words; NULL: none. */
+const char *trace_lacks(void);
+/* 0, or -errno and a message in @why. */
+int trace_load(struct trace_loaded *l, enum trace_what what, char *why, size_t n);
+void trace_unload(struct trace_loaded *l);
 
 /* Loads, attaches and prints until the count or a signal; exit status. */
 int trace_run(const struct trace_opts *o);
+/* The same into o->record, with all slabs of the pools. */
+int trace_record(const struct trace_opts *o);
 /* Prints what the maps hold; 0 or -errno. */
 int trace_print(const struct trace_opts *o, const struct bpf_object *object);
 

@@ -59,55 +59,85 @@ static uint64_t capabilities(void)
 	return caps;
 }
 
-static bool may(void)
+const char *trace_lacks(void)
 {
 	uint64_t caps = capabilities();
 	bool bpf, perfmon;
 
 	if (caps >> CAP_SYS_ADMIN & 1)
-		return true;
+		return NULL;
 	bpf = caps >> CAP_BPF & 1;
 	perfmon = caps >> CAP_PERFMON & 1;
 	if (bpf && perfmon)
-		return true;
-	msg("kvslab trace needs %s%s%s; run it as root, or give it these capabilities",
-	    bpf ? "" : "CAP_BPF", bpf || perfmon ? "" : " and ", perfmon ? "" : "CAP_PERFMON");
-	return false;
+		return NULL;
+	return bpf ? "CAP_PERFMON" : perfmon ? "CAP_BPF" : "CAP_BPF and CAP_PERFMON";
 }
 
-static int failed(const char *doing, const char *name, int err)
+static int failed(char *why, size_t n, const char *doing, const char *name, int err)
 {
 	if (err == -EPERM || err == -EACCES)
-		msg("%s %s: the kernel refuses it; it may be locked down, or memlock too low",
-		    doing, name);
+		snprintf(why, n, "%s %s: the kernel refuses it; it may be locked down, or memlock too low",
+			 doing, name);
 	else if (err == -ENOENT)
-		msg("%s %s: the module has no such tracepoint; install module and command of the same release",
-		    doing, name);
+		snprintf(why, n,
+			 "%s %s: the module has no such tracepoint; install module and command of the same release",
+			 doing, name);
 	else
-		msg("%s %s: %s; the programs need Linux 6.1 or later with BPF", doing, name,
-		    strerror(-err));
-	return 1;
+		snprintf(why, n, "%s %s: %s; the programs need Linux 6.1 or later with BPF", doing, name,
+			 strerror(-err));
+	return err;
 }
 
-static int attach(struct bpf_object *object, struct bpf_link **links, unsigned int room,
-		  unsigned int *n)
+static int attach(struct trace_loaded *l, char *why, size_t n)
 {
 	struct bpf_program *program;
+	struct bpf_link *link;
 	int err;
 
-	bpf_object__for_each_program(program, object)
+	bpf_object__for_each_program(program, l->object)
 	{
-		if (*n == room)
-			return failed("attaching", bpf_program__name(program), -E2BIG);
-		links[*n] = bpf_program__attach(program);
-		err = libbpf_get_error(links[*n]);
-		if (err) {
-			links[*n] = NULL;
-			return failed("attaching", bpf_program__name(program), err);
-		}
-		(*n)++;
+		if (l->n == TRACE_LINKS)
+			return failed(why, n, "attaching", bpf_program__name(program), -E2BIG);
+		link = bpf_program__attach(program);
+		err = libbpf_get_error(link);
+		if (err)
+			return failed(why, n, "attaching", bpf_program__name(program), err);
+		l->links[l->n++] = link;
 	}
 	return 0;
+}
+
+int trace_load(struct trace_loaded *l, enum trace_what what, char *why, size_t n)
+{
+	const void *elf;
+	size_t size;
+	int err;
+
+	memset(l, 0, sizeof(*l));
+	libbpf_set_print(quiet);
+	elf = bytes_of(what, &size);
+	l->object = bpf_object__open_mem(elf, size, NULL);
+	err = libbpf_get_error(l->object);
+	if (err) {
+		l->object = NULL;
+		return failed(why, n, "opening", trace_names[what], err);
+	}
+	err = bpf_object__load(l->object);
+	if (err)
+		failed(why, n, "loading", trace_names[what], err);
+	else
+		err = attach(l, why, n);
+	if (err)
+		trace_unload(l);
+	return err;
+}
+
+void trace_unload(struct trace_loaded *l)
+{
+	while (l->n)
+		bpf_link__destroy(l->links[--l->n]);
+	bpf_object__close(l->object);
+	l->object = NULL;
 }
 
 static int watch(const struct trace_opts *o, const struct bpf_object *object)
@@ -138,38 +168,33 @@ static int watch(const struct trace_opts *o, const struct bpf_object *object)
 int trace_run(const struct trace_opts *given)
 {
 	struct trace_opts o = *given;
-	struct bpf_link *links[16];
-	struct bpf_object *object;
 	struct pool_view view = { 0 };
-	unsigned int n = 0;
-	const void *elf;
-	size_t size;
-	int err, status = 1;
+	struct trace_loaded l;
+	const char *lacks;
+	char why[300];
+	int status;
 
 	if (access(POOL_CONTROL, F_OK))
 		return pool_told(-ENOTCONN, "kvslab trace");
-	if (!may())
+	lacks = trace_lacks();
+	if (lacks) {
+		msg("kvslab trace needs %s; run it as root, or give it these capabilities", lacks);
 		return 1;
+	}
 	if (o.pool) {
 		if (pool_look(&view, o.pool))
 			return 1;
 		o.pool_id = view.pool.id;
 		pool_view_free(&view);
 	}
-	libbpf_set_print(quiet);
-	elf = bytes_of(o.what, &size);
-	object = bpf_object__open_mem(elf, size, NULL);
-	err = libbpf_get_error(object);
-	if (err)
-		return failed("opening", trace_names[o.what], err);
-	err = bpf_object__load(object);
-	if (err)
-		failed("loading", trace_names[o.what], err);
-	else if (!attach(object, links, 16, &n))
-		status = watch(&o, object);
-	while (n)
-		bpf_link__destroy(links[--n]);
-	bpf_object__close(object);
+	if (o.record)
+		return trace_record(&o);
+	if (trace_load(&l, o.what, why, sizeof(why))) {
+		msg("%s", why);
+		return 1;
+	}
+	status = watch(&o, l.object);
+	trace_unload(&l);
 	return status;
 }
 #endif

@@ -9,11 +9,11 @@ run "$kvslab" --version
 [ "$status" -eq 0 ] && [ "$(cat "$tmp/out")" = "kvslab $(sed -n 's/^VERSION := //p' Makefile)" ]
 ok $? "--version prints name and version"
 run "$kvslab" --help
-[ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e inspect -e pool -e trace -e bench "$tmp/out" | grep -q .
+[ "$status" -eq 0 ] && ! grep -L -e run -e serve -e eval -e tokenize -e inspect -e pool -e top -e map -e trace -e bench "$tmp/out" | grep -q .
 ok $? "--help names the commands"
 
 for command in run serve eval tokenize inspect bench "bench serve" pool "pool create" "pool list" "pool stat" "pool set" \
-	"pool destroy" trace; do
+	"pool destroy" trace top map; do
 	# shellcheck disable=SC2086 # one of them is two words
 	run "$kvslab" $command --help
 	ok "$status" "$command --help exits 0"
@@ -56,7 +56,7 @@ def fact(good, what):
 standard = {"help", "usage", "version"}
 everything = {}
 for command in ("run", "serve", "eval", "tokenize", "inspect", "bench", "bench serve", "pool", "pool create", "pool list",
-                "pool stat", "pool set", "pool destroy", "trace"):
+                "pool stat", "pool set", "pool destroy", "trace", "top", "map"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
             continue
@@ -70,7 +70,7 @@ expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "
             "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
             "shared-prefix", "chat-template", "system", "interactive", "min-p", "repetition-penalty", "presence-penalty",
             "frequency-penalty", "logit-bias", "stop", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force",
-            "interval", "count", "age"}
+            "interval", "count", "age", "once", "sort", "from", "svg", "record"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+# The views. Where ncurses is missing, the command is built without the live one and says so.
+curses_libs := $(shell pkg-config --libs ncursesw 2>/dev/null)
+ifneq ($(curses_libs),)
+$(BUILD)/obj/tools/top_term.o: CPPFLAGS += -DKVSLAB_CURSES $(shell pkg-config --cflags ncursesw)
+$(BUILD)/kvslab: LIBS_TOOL += $(curses_libs)
+endif
+
+# What they are made of, without the module, BPF and terminals: their tests are linked with these alone.
+view_src := $(addprefix tools/,map_cells.c map_film.c map_svg.c msg.c outfile.c pool_print.c record.c record_codec.c \
+	    record_write.c screen.c snap.c svg.c top_json.c top_view.c)
+$(BUILD)/tests/view_corpus $(BUILD)/tests/view_draw $(BUILD)/tests/view_record: $(call obj,$(view_src))
