@@ -123,7 +123,7 @@ cat "$BESIDE/tally" >>"$TALLY"
 [ ! -f "$BESIDE/failures" ] || cat "$BESIDE/failures" >>"$FAILURES"
 if [ -n "${KVSLAB_LONG:-}" ]; then
 	say "fuzzers"
-	for target in fuzz-serve fuzz; do
+	for target in fuzz-serve fuzz-views fuzz; do
 		if make --no-print-directory -s "$target" FUZZ_SECONDS=600; then
 			echo "1 0 0" >>"$TALLY"
 		else

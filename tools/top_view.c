@@ -230,7 +230,7 @@ static void cache_line(const struct page *p, int y, uint32_t i)
 	char size[24], n[6][16], a[16], b[16], d[16];
 
 	snprintf(size, sizeof(size), "%uK%s", c->page_size >> 10, c->flags & KVSLAB_CACHE_PINNED ? "*" : "");
-	screen_text(p->s, y, 0, SCREEN_PLAIN, "%-8.8s %6s %7s %7s %7s %7s %5s %5.1f %8s %7s %6s", size,
+	screen_text(p->s, y, 0, SCREEN_PLAIN, "%-7.7s %6s %7s %7s %7s %7s %5s %5.1f %7s %7s %5s", size,
 		    count_text(n[0], (double)c->slabs), count_text(n[1], (double)(c->private_pages + c->moving)),
 		    count_text(n[2], (double)c->sealed), count_text(n[3], (double)c->cached),
 		    count_text(n[4], (double)c->free), count_text(n[5], (double)c->quarantined),
@@ -245,7 +245,7 @@ static void draw_caches(const struct page *p, int y, int rows)
 	uint32_t i;
 	int n = caches_shown(p->chosen, p->v), shown, k = 0;
 
-	screen_text(p->s, y, 0, SCREEN_HEAD, "%-8s %6s %7s %7s %7s %7s %5s %5s %8s %7s %6s", "PAGES OF", "SLABS", "PRIVATE",
+	screen_text(p->s, y, 0, SCREEN_HEAD, "%-7s %6s %7s %7s %7s %7s %5s %5s %7s %7s %5s", "PAGE", "SLABS", "PRIVATE",
 		    "SEALED", "CACHED", "FREE", "QUAR", "FRAG%", "ALLOC/s", "EVICT/s", "HIT%");
 	screen_attr_line(p->s, y++, SCREEN_HEAD);
 	if (!n) {
@@ -288,10 +288,10 @@ static void legend(const struct page *p, int y, int x)
 	static const char *const words[MAP_KINDS] = { "private", "sealed", "cached", "quarantine" };
 	uint32_t i;
 
-	x = screen_text(p->s, y, x, SCREEN_HEAD, " empty ");
+	x = screen_text(p->s, y, x, SCREEN_HEAD, " free ");
 	for (i = 0; i < MAP_LEVELS; i++)
 		screen_char(p->s, y, x++, shades[p->v->ascii][i], SCREEN_HEAD);
-	x = screen_text(p->s, y, x, SCREEN_HEAD, " full ");
+	x = screen_text(p->s, y, x, SCREEN_HEAD, " full");
 	/* The kinds differ in colour alone, which a text has none of. */
 	for (i = 0; !p->v->text && i < MAP_KINDS; i++) {
 		screen_char(p->s, y, x + 1, shades[p->v->ascii][4], SCREEN_PRIVATE + i);
@@ -482,7 +482,7 @@ void top_draw(struct screen *s, const struct snap *now, const struct snap *befor
 	}
 	if (keys)
 		screen_text(s, s->h - 1, 0, SCREEN_DIM,
-			    "q quit  h help  up/down pool  s sort  r reverse  t tier  space pause  +/- interval");
+			    "q quit  h help  up/down pool  s sort  r reverse  t tier  p pause  +/- interval");
 	if (missing && end > 5)
 		screen_text(s, --end, 0, SCREEN_WARN, "%s", now->missing);
 	of = p.chosen && end - y > 8;
