@@ -41,6 +41,7 @@ look() {
 	need liburing-dev library liburing
 	need libpcre2-dev library libpcre2-8
 	need libjansson-dev library jansson
+	need libncurses-dev library ncursesw
 	if grep -qs 'VERSION_ID="12"' /etc/os-release; then
 		need libhttp-parser-dev http_header
 	else
@@ -55,6 +56,7 @@ look() {
 	need git have git
 	need g++ have g++
 	need mandoc have mandoc
+	need tmux have tmux
 	need curl have curl
 	need chromium have chromium
 	# The guest: scripts/kernel.sh takes the kernel's image out of its package without installing it.

@@ -20,7 +20,7 @@ command_is() { # command_is NAME SHELL...
 }
 setup() { PATH=$tmp/bin run "$(type -P sh)" scripts/setup.sh "$@"; }
 says() { grep -q -- "^setup: .*$1" "$tmp/err"; }
-everything='for c in gcc make pkg-config python3 prove git g++ mandoc curl chromium qemu-system-x86_64 busybox pahole bpftool clang llvm-strip depmod xz zstd; do
+everything='for c in gcc make pkg-config python3 prove git g++ mandoc tmux curl chromium qemu-system-x86_64 busybox pahole bpftool clang llvm-strip depmod xz zstd; do
 	printf "#!/bin/sh\nexit 0\n" >'$tmp'/bin/$c; /bin/chmod +x '$tmp'/bin/$c; done'
 
 machine
