@@ -14,6 +14,7 @@
  *   extent->map_sem         read: from looking at a page's state to having mapped its frames; write:
  *                           unmapping them, looking at their counts, taking the memory away
  *   i_mmap_rwsem            (the kernel's) inside unmap_mapping_range()
+ *   pool->users_lock        a spinlock: which processes have windows; under mmap_lock
  *
  * No lock is held while memory is allocated for an extent or a table, nor while user memory is
  * copied. A fault allocates page tables under map_sem, so the shrinker only tries it.
@@ -88,6 +89,8 @@ struct kvslab_pool {
 	struct kvslab_counters *counters; /* one frame */
 	struct mutex cache_mutex;
 	atomic64_t reclaimed; /* extents */
+	spinlock_t users_lock; /* of users: window.c */
+	struct list_head users;
 	/* kvslab_mutex */
 	struct list_head node; /* in kvslab_pool_list, while it has its name */
 	struct list_head clients;
@@ -186,6 +189,14 @@ int kvslab_mmap(struct file *file, struct vm_area_struct *vma);
 /* map_sem held for writing. */
 void kvslab_unmap(struct kvslab_pool *pool, u32 extent, u32 offset, u32 size);
 void kvslab_unmap_all(struct kvslab_pool *pool); /* of a dead pool */
+
+/* window.c: processes that have windows on a pool. Each in a vma's mmap(), open and close. */
+int kvslab_window_add(struct kvslab_pool *pool, struct vm_area_struct *vma);
+void kvslab_window_copied(struct kvslab_pool *pool, struct vm_area_struct *vma);
+void kvslab_window_del(struct kvslab_pool *pool, struct vm_area_struct *vma);
+/* Whether some of them is unmapping something, and may have frames that it will let go of. What
+ * begins later has none that were zapped before. */
+bool kvslab_window_unmapping(struct kvslab_pool *pool);
 
 /* event.c */
 int kvslab_counters_init(struct kvslab_pool *pool);

@@ -114,14 +114,33 @@ static vm_fault_t fault(struct vm_fault *vmf)
 
 atomic_t kvslab_windows = ATOMIC_INIT(0);
 
-/* A mapping is split, moved or inherited. */
+/* A mapping is split or moved. */
 static void came(struct vm_area_struct *vma)
 {
 	atomic_inc(&kvslab_windows);
 }
 
+static struct kvslab_pool *pool_of(const struct vm_area_struct *vma)
+{
+	struct kvslab_client *client = vma->vm_file->private_data;
+
+	return client->pool;
+}
+
+static void window_came(struct vm_area_struct *vma)
+{
+	came(vma);
+	kvslab_window_copied(pool_of(vma), vma);
+}
+
+static void window_went(struct vm_area_struct *vma)
+{
+	kvslab_window_del(pool_of(vma), vma);
+}
+
 const struct vm_operations_struct kvslab_vm_ops = {
-	.open = came,
+	.open = window_came,
+	.close = window_went,
 	.fault = fault,
 };
 
@@ -147,6 +166,7 @@ int kvslab_mmap(struct file *file, struct vm_area_struct *vma)
 	struct kvslab_client *client = file->private_data;
 	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
 	u64 bytes = (u64)kvslab_nr_extents << KVC_EXTENT_SHIFT, offset = at & (WINDOW_BYTES - 1);
+	int r;
 
 	atomic_inc(&kvslab_windows);
 	if (READ_ONCE(client->pool->dead))
@@ -168,6 +188,9 @@ int kvslab_mmap(struct file *file, struct vm_area_struct *vma)
 			return -EACCES;
 		vm_flags_clear(vma, VM_MAYWRITE);
 	}
+	r = kvslab_window_add(client->pool, vma);
+	if (r)
+		return r;
 	vm_flags_clear(vma, VM_MAYEXEC);
 	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY);
 	vma->vm_ops = &kvslab_vm_ops;

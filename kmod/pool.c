@@ -162,6 +162,8 @@ int kvslab_pool_create(const struct kvslab_args_create *args, struct kvslab_pool
 	mutex_init(&pool->cache_mutex);
 	init_waitqueue_head(&pool->wait);
 	INIT_LIST_HEAD(&pool->clients);
+	spin_lock_init(&pool->users_lock);
+	INIT_LIST_HEAD(&pool->users);
 	strscpy(pool->name, args->name, sizeof(pool->name));
 	get_random_bytes(pool->key, sizeof(pool->key));
 	pool->numa = args->node < 0 ? NUMA_NO_NODE : args->node;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the core's calls ask for, done with none of its locks held. */
 #include <linux/delay.h>
+#include <linux/sched/signal.h>
 
 #include "kmod.h"
 
@@ -37,14 +38,39 @@ static bool look(struct kvc_zap *zap)
 	return pinned;
 }
 
-#define PATIENCE_FIRST 100 /* us, then twice as long */
-#define PATIENCE_LAST 12800
+#define PATIENCE_FIRST 100 /* us, then twice as long, up to */
+#define PATIENCE_STEP 12800
+#define PATIENCE 2000000 /* us in all */
+
+/*
+ * After an unmapping; nobody can map the pages from here on. A seal does not fail for somebody who is
+ * just letting go of them; it waits for that, as long as it is bearable. What is left is pinned.
+ */
+static bool still_pinned(struct kvslab_pool *pool, struct kvc_zap *zap)
+{
+	u32 us = PATIENCE_FIRST, all = 0;
+	bool pinned, unmapping;
+
+	for (;;) {
+		unmapping = kvslab_window_unmapping(pool);
+		smp_rmb(); /* references go before it says that it is done */
+		pinned = look(zap);
+		/* Once more in any case: get_user_pages() has a frame for a moment before it sees
+		 * that it came too late. */
+		if (!pinned || zap->why != KVC_ZAP_SEAL || (all && !unmapping) || all >= PATIENCE ||
+		    fatal_signal_pending(current))
+			return pinned;
+		usleep_range(us, 2 * us);
+		all += us;
+		us = min(2 * us, (u32)PATIENCE_STEP);
+	}
+}
 
 /* Unmaps runs of neighbours at once, then looks who still has them. */
 static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
 {
 	struct kvslab_extent *x = &kvslab_extents[zap->extent];
-	u32 pages = KVC_EXTENT_SIZE / zap->page_size, i, first, us;
+	u32 pages = KVC_EXTENT_SIZE / zap->page_size, i, first;
 	bool pinned;
 
 	down_write(&x->map_sem);
@@ -59,13 +85,7 @@ static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
 	up_write(&x->map_sem);
 	if (zap->waived)
 		return;
-	/* From here on nobody can map them. But another process that is just unmapping them has them
-	 * until it has flushed: a seal does not fail for that. */
-	pinned = look(zap);
-	for (us = PATIENCE_FIRST; pinned && zap->why == KVC_ZAP_SEAL && us <= PATIENCE_LAST; us *= 2) {
-		usleep_range(us, 2 * us);
-		pinned = look(zap);
-	}
+	pinned = still_pinned(pool, zap);
 	if (pinned && zap->why != KVC_ZAP_SEAL)
 		kvslab_quarantine_kick();
 }

@@ -85,7 +85,8 @@ int main(int argc, char **argv)
 {
 	u64 seed = ks_seed(argc, argv), idle = 0;
 	int rounds = ks_long() ? 100000 : 3000, i, changed = 0, failed = 0;
-	double began = ks_now(), most = ks_long() ? 4000 : 40;
+	const char *given = getenv("KVSLAB_SECONDS");
+	double began = ks_now(), most = given ? atof(given) : ks_long() ? 4000 : 40;
 	static u8 was[SIZE];
 	pid_t pid;
 	long r;
