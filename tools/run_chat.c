@@ -9,8 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lines.h"
 #include "msg.h"
 #include "run.h"
+
+static struct lines input; /* static: the handlers wake who waits for it */
 
 struct talk {
 	struct run *r;
@@ -72,26 +75,20 @@ static int say_copy(struct talk *t, const char *role, const char *text, size_t n
  * message is to be dropped and the next one read. */
 static char *read_message(struct talk *t, size_t *n)
 {
-	char *text = NULL, *line = NULL, *p;
-	size_t cap = 0;
+	char *text = NULL, *p;
+	const char *line;
 	ssize_t got;
 
 	*n = 0;
 	do {
 		if (t->terminal)
 			fputs(text ? "... " : "> ", stderr);
-		errno = 0;
-		got = getline(&line, &cap, stdin);
+		got = lines_next(&input, &line);
 		if (got < 0)
 			break;
-		if (got && line[got - 1] == '\n')
-			got--;
-		if (got && line[got - 1] == '\r')
-			got--;
 		p = realloc(text, *n + (size_t)got + 2);
 		if (!p) {
-			no_memory();
-			got = -1;
+			got = -ENOMEM;
 			break;
 		}
 		text = p;
@@ -100,24 +97,23 @@ static char *read_message(struct talk *t, size_t *n)
 		if (got && line[got - 1] == '\\')
 			text[*n - 1] = '\n';
 	} while (got && line[got - 1] == '\\');
-	free(line);
-	if (got < 0 && errno == EINTR && run_interrupted == SIGINT) {
-		/* what was typed is dropped */
-		clearerr(stdin);
+	if (got >= 0 || (got == -ENODATA && text))
+		return text;
+	free(text);
+	*n = 0;
+	if (got == -EINTR && run_interrupted == SIGINT) {
 		run_interrupted = 0;
-		free(text);
 		fputs("\n", stderr);
 		*n = 1;
-		return NULL;
+	} else if (got == -ENODATA) {
+		if (run_interrupted == SIGINT)
+			run_interrupted = 0; /* what it would drop is the end that was typed after it */
+	} else if (got == -ENOMEM) {
+		no_memory();
+	} else if (got != -EINTR) {
+		msg("standard input cannot be read: %s", strerror((int)-got));
 	}
-	if (got < 0 && ferror(stdin) && errno != EINTR)
-		msg("standard input cannot be read: %s", strerror(errno));
-	if (got < 0 && (!text || errno || run_interrupted)) {
-		free(text);
-		*n = 0;
-		return NULL;
-	}
-	return text;
+	return NULL;
 }
 
 static void on_token(struct kvslab_request *request, uint32_t token, float logprob, void *data)
@@ -251,16 +247,17 @@ out:
 static void on_signal(int sig)
 {
 	run_interrupted = sig;
+	lines_wake(&input);
 }
 
-/* Without SA_RESTART, so that reading a line ends too. SIGINT ends an answer, SIGTERM the conversation. */
+/* SIGINT ends an answer or drops what was typed, SIGTERM ends the conversation. */
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal }, old;
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, old;
 
 	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
-	sa.sa_flags = (int)SA_RESETHAND;
+	sa.sa_flags |= (int)SA_RESETHAND;
 	if (!sigaction(SIGTERM, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(SIGTERM, &sa, NULL);
 }
@@ -272,7 +269,13 @@ int run_chat(struct run *r)
 	int rc = r->o.system ? say_copy(&t, "system", r->o.system, strlen(r->o.system)) : 0;
 	char *text;
 	size_t n;
+	int err;
 
+	err = lines_init(&input, STDIN_FILENO, &run_interrupted);
+	if (err) {
+		msg("the conversation cannot begin: %s", strerror(-err));
+		rc = 1;
+	}
 	catch_signals();
 	while (!rc && run_interrupted != SIGTERM) {
 		if (first) {
@@ -299,5 +302,6 @@ int run_chat(struct run *r)
 		unsay(&t);
 	free(t.m);
 	tok_ids_free(&t.ids);
+	lines_free(&input);
 	return rc != 0;
 }
