@@ -270,7 +270,7 @@ static void *client(void *arg)
 			c->wrong++;
 			continue;
 		}
-		n = rnd(&c->seed) % 8 ? rnd(&c->seed) % 5000 : rnd(&c->seed) % 300000;
+		n = 1 + (rnd(&c->seed) % 8 ? rnd(&c->seed) % 5000 : rnd(&c->seed) % 300000);
 		switch (manner) {
 		case 0: /* says nothing */
 			break;
