@@ -21,8 +21,9 @@ struct loop_backend {
 	int (*wait)(struct kvslab_loop *loop, int timeout_ms);
 	/* Submit what callbacks have started. False: there is more to do at once. */
 	bool (*flush)(struct kvslab_loop *loop);
-	/* Submit, and wait until a command is done, without delivering anything. NULL: there are no commands. */
-	void (*await)(struct kvslab_loop *loop, const struct loop_op *op);
+	/* Submit, and wait until no command is awaited any more, without delivering anything: what comes meanwhile is
+	 * kept for wait(). NULL: there are no commands. */
+	void (*await)(struct kvslab_loop *loop);
 };
 
 extern const struct loop_backend loop_uring, loop_epoll;
@@ -52,6 +53,7 @@ struct kvslab_loop {
 	uint64_t now;
 	struct loop_source *closing; /* to be closed at the end of the step */
 	uint32_t leaving; /* polls that are closed and not yet idle, and commands in flight */
+	uint32_t awaited; /* commands */
 	bool in_step;
 	bool ending; /* kvslab_loop_close: counts are not read again */
 };
@@ -64,5 +66,7 @@ uint64_t loop_clock(void);
  * Calls callbacks.
  */
 void loop_complete(struct kvslab_loop *loop, struct loop_op *op, int result, bool more);
+/* A command that is awaited came to its end. True: that was all, else loop_complete() is still to come. */
+bool loop_awaited(struct kvslab_loop *loop, struct loop_op *op, int result);
 
 #endif

@@ -262,26 +262,68 @@ static void complete_poll(struct loop_poll *p, int result, bool more)
 	p->ready(p->data);
 }
 
-int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd)
+static void command_init(struct kvslab_loop *loop, struct loop_command *c, int fd)
 {
-	if (loop->kind != KVSLAB_LOOP_URING)
-		return -EOPNOTSUPP;
-	if (c->op.busy)
-		return -EBUSY;
 	memset(&c->source, 0, sizeof(c->source));
 	op_init(&c->op, &c->source, LOOP_COMMAND);
 	c->source.loop = loop;
 	c->source.kind = LOOP_COMMANDED;
 	c->source.fd = fd;
 	loop->leaving++;
+}
+
+int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd)
+{
+	if (loop->kind != KVSLAB_LOOP_URING)
+		return -EOPNOTSUPP;
+	if (c->op.busy)
+		return -EBUSY;
+	command_init(loop, c, fd);
 	start(loop, &c->op);
 	return 0;
 }
 
 void loop_command_await(struct loop_command *c)
 {
-	if (c->op.busy)
-		c->source.loop->backend->await(c->source.loop, &c->op);
+	struct kvslab_loop *loop = c->source.loop;
+
+	if (!c->op.busy || c->op.taken)
+		return;
+	c->op.awaited = true;
+	loop->awaited++;
+	loop->backend->await(loop);
+	if (!loop->in_step)
+		kick(loop);
+}
+
+int loop_commands(struct kvslab_loop *loop, struct loop_command *const *c, uint32_t n, int fd)
+{
+	uint32_t i;
+
+	if (loop->kind != KVSLAB_LOOP_URING)
+		return -EOPNOTSUPP;
+	for (i = 0; i < n; i++) {
+		command_init(loop, c[i], fd);
+		c[i]->op.busy = c[i]->op.awaited = c[i]->op.quiet = true;
+		loop->awaited++;
+		loop->backend->start(loop, &c[i]->op);
+	}
+	loop->backend->await(loop);
+	if (!loop->in_step)
+		kick(loop); /* for what came meanwhile */
+	return 0;
+}
+
+bool loop_awaited(struct kvslab_loop *loop, struct loop_op *op, int result)
+{
+	loop->awaited--;
+	op->awaited = false;
+	if (!op->quiet)
+		return false;
+	loop->leaving--;
+	op->busy = false;
+	((struct loop_command *)op->source)->result = result;
+	return true;
 }
 
 /* ---- what came out of an operation ---- */

@@ -43,6 +43,8 @@ struct loop_op {
 	bool busy; /* in flight */
 	bool queued; /* not yet with the kernel */
 	bool taken; /* its completion is off the ring, its callback still to come */
+	bool awaited; /* somebody sits in backend->await for it */
+	bool quiet; /* a command without a callback: its result is all */
 };
 
 enum loop_source_kind {
@@ -146,12 +148,19 @@ struct loop_command {
 	uint32_t cmd;
 	unsigned char payload[16];
 	void (*done)(struct loop_command *c, int result);
+	int result; /* what loop_commands() got */
 };
 
 /* -EOPNOTSUPP: this loop has no io_uring; -EBUSY: it is in flight. */
 int loop_command(struct kvslab_loop *loop, struct loop_command *c, int fd);
 /* Hand it to the kernel now, and wait until the driver is done with it. Its callback comes in its turn, later. */
 void loop_command_await(struct loop_command *c);
+/*
+ * Hand several to the kernel at once, with everything else that waits to be submitted, and wait until all are done: one
+ * system call, if nothing else comes in between. Their order is the kernel's affair. Each then has its result, and done()
+ * is not called. All that they point to may be the caller's stack. -EOPNOTSUPP: this loop has no io_uring.
+ */
+int loop_commands(struct kvslab_loop *loop, struct loop_command *const *c, uint32_t n, int fd);
 
 /* For tests: a ring of @entries, in which each entries-th submission finds no room at first (0: as usual). */
 int loop_open_small(struct kvslab_loop **loop, enum kvslab_loop_kind kind, unsigned int entries);

@@ -17,8 +17,17 @@
 #define BATCH 64 /* completions taken from the ring at once */
 #define BATCHES 16 /* in a step at most */
 
+struct completion {
+	struct loop_op *op;
+	int result;
+	bool more;
+};
+
 struct uring {
 	struct io_uring ring;
+	/* Came off the ring while a command was awaited; [kept_at, n_kept) are to be delivered. */
+	struct completion *kept;
+	unsigned int n_kept, kept_at, room_kept;
 	/* Found no room in the ring yet. */
 	struct loop_op *later, **later_end;
 	unsigned int starve, asked; /* for tests: each starve-th finds no room */
@@ -59,6 +68,13 @@ static int uring_open(struct kvslab_loop *loop, unsigned int entries)
 		free(u);
 		return rc;
 	}
+	u->room_kept = *u->ring.cq.kring_entries;
+	u->kept = calloc(u->room_kept, sizeof(*u->kept));
+	if (!u->kept) {
+		io_uring_queue_exit(&u->ring);
+		free(u);
+		return -ENOMEM;
+	}
 	loop->state = u;
 	return 0;
 }
@@ -68,6 +84,7 @@ static void uring_close(struct kvslab_loop *loop)
 	struct uring *u = loop->state;
 
 	io_uring_queue_exit(&u->ring);
+	free(u->kept);
 	free(u);
 }
 
@@ -192,7 +209,7 @@ static int wait_for_one(struct uring *u, int timeout_ms)
 	int rc;
 
 	/* With operations that found no room something must be on its way back, but it may come in this very call. */
-	if (timeout_ms == 0 || u->later || io_uring_cq_ready(&u->ring))
+	if (timeout_ms == 0 || u->later || u->n_kept || io_uring_cq_ready(&u->ring))
 		rc = io_uring_submit(&u->ring);
 	else if (timeout_ms < 0)
 		rc = io_uring_submit_and_wait(&u->ring, 1);
@@ -203,15 +220,43 @@ static int wait_for_one(struct uring *u, int timeout_ms)
 	return rc < 0 ? rc : 0;
 }
 
+static struct completion completion_of(const struct io_uring_cqe *cqe)
+{
+	struct completion c = {
+		.op = io_uring_cqe_get_data(cqe),
+		.result = cqe->res,
+		.more = cqe->flags & IORING_CQE_F_MORE,
+	};
+
+	c.op->taken = !c.more;
+	return c;
+}
+
+/* What was kept is older than what is in the ring. */
+static unsigned int take(struct uring *u, struct completion *done)
+{
+	struct io_uring_cqe *cqes[BATCH];
+	unsigned int n, i;
+
+	if (u->n_kept) {
+		n = u->n_kept - u->kept_at < BATCH ? u->n_kept - u->kept_at : BATCH;
+		memcpy(done, u->kept + u->kept_at, n * sizeof(*done));
+		u->kept_at += n;
+		if (u->kept_at == u->n_kept)
+			u->kept_at = u->n_kept = 0;
+		return n;
+	}
+	n = io_uring_peek_batch_cqe(&u->ring, cqes, BATCH);
+	for (i = 0; i < n; i++)
+		done[i] = completion_of(cqes[i]);
+	io_uring_cq_advance(&u->ring, n);
+	return n;
+}
+
 static int uring_wait(struct kvslab_loop *loop, int timeout_ms)
 {
 	struct uring *u = loop->state;
-	struct io_uring_cqe *cqes[BATCH];
-	struct {
-		struct loop_op *op;
-		int result;
-		bool more;
-	} done[BATCH];
+	struct completion done[BATCH];
 	unsigned int n, i, round;
 	int rc, total = 0;
 
@@ -221,19 +266,12 @@ static int uring_wait(struct kvslab_loop *loop, int timeout_ms)
 		return rc;
 	loop->now = loop_clock();
 	for (round = 0; round < BATCHES; round++) {
-		n = io_uring_peek_batch_cqe(&u->ring, cqes, BATCH);
-		for (i = 0; i < n; i++) {
-			done[i].op = io_uring_cqe_get_data(cqes[i]);
-			done[i].op->taken = !(cqes[i]->flags & IORING_CQE_F_MORE);
-			done[i].result = cqes[i]->res;
-			done[i].more = cqes[i]->flags & IORING_CQE_F_MORE;
-		}
-		io_uring_cq_advance(&u->ring, n);
+		n = take(u, done);
 		/* Callbacks start operations, for which there is room in the ring now. */
 		for (i = 0; i < n; i++)
 			loop_complete(loop, done[i].op, done[i].result, done[i].more);
 		total += (int)n;
-		if (n < BATCH)
+		if (n < BATCH && !u->n_kept)
 			break;
 	}
 	return total;
@@ -246,40 +284,57 @@ static bool uring_flush(struct kvslab_loop *loop)
 	submit_later(u);
 	if (io_uring_sq_ready(&u->ring))
 		io_uring_submit(&u->ring);
-	return !u->later && !io_uring_sq_ready(&u->ring);
+	return !u->later && !u->n_kept && !io_uring_sq_ready(&u->ring);
 }
 
-static bool completed(struct uring *u, const struct loop_op *op)
+static bool keep(struct uring *u, struct completion c)
+{
+	struct completion *grown;
+	unsigned int room;
+
+	if (u->n_kept == u->room_kept) {
+		room = 2 * u->room_kept;
+		grown = realloc(u->kept, room * sizeof(*grown));
+		if (!grown)
+			return false;
+		u->kept = grown;
+		u->room_kept = room;
+	}
+	u->kept[u->n_kept++] = c;
+	return true;
+}
+
+/* Everything comes off the ring, so that there is always room for what is awaited. There is place for as much as the ring
+ * holds; more comes only if thousands of connections are made while one command runs. */
+static void sort_out(struct kvslab_loop *loop, struct uring *u)
 {
 	struct io_uring_cqe *cqe;
-	unsigned int head;
+	struct completion c;
 
-	io_uring_for_each_cqe(&u->ring, head, cqe)
-		if (io_uring_cqe_get_data(cqe) == op)
-			return true;
-	return false;
+	while (loop->awaited && !io_uring_peek_cqe(&u->ring, &cqe)) {
+		c = completion_of(cqe);
+		if (c.op->awaited && loop_awaited(loop, c.op, c.result)) {
+			io_uring_cqe_seen(&u->ring, cqe);
+			continue;
+		}
+		if (!keep(u, c))
+			return;
+		io_uring_cqe_seen(&u->ring, cqe);
+	}
 }
 
-static bool not_submitted(const struct uring *u, const struct loop_op *op)
-{
-	const struct loop_op *later;
-
-	for (later = u->later; later && later != op; later = later->next)
-		;
-	return later;
-}
-
-static void uring_await(struct kvslab_loop *loop, const struct loop_op *op)
+static void uring_await(struct kvslab_loop *loop)
 {
 	struct uring *u = loop->state;
-	struct io_uring_cqe *cqe;
 
-	uring_flush(loop);
-	if (not_submitted(u, op))
-		return;
-	while (!op->taken && !completed(u, op))
-		if (io_uring_wait_cqe_nr(&u->ring, &cqe, io_uring_cq_ready(&u->ring) + 1) && !completed(u, op))
+	for (;;) {
+		submit_later(u);
+		sort_out(loop, u);
+		if (!loop->awaited)
 			return;
+		/* What found no room is not on its way yet. */
+		io_uring_submit_and_wait(&u->ring, u->later ? 0 : loop->awaited);
+	}
 }
 
 const struct loop_backend loop_uring = {

@@ -35,11 +35,40 @@ static void commanded(struct loop_command *c, int result)
 	calls[7] = result ? result : 1;
 }
 
+/* Several commands at once, while something else happens on the loop, too. */
+static void several(struct kvslab_loop *loop, const char *name, int fd, int driver, int event)
+{
+	struct loop_command many[70], one = { .cmd = 1, .done = commanded };
+	struct loop_command *at[70];
+	int before = calls[0], i, bad = 0, rc;
+
+	calls[7] = 0;
+	eventfd_write(event, 1);
+	for (i = 0; i < 70; i++) {
+		memset(&many[i], 0, sizeof(many[i]));
+		many[i].cmd = 1;
+		many[i].result = 77;
+		at[i] = &many[i];
+	}
+	rc = loop_commands(loop, at, 70, driver);
+	for (i = 0; i < 70; i++)
+		bad += (many[i].result && many[i].result != -EOPNOTSUPP) || many[i].result != many[0].result ||
+		       many[i].op.busy;
+	ok(!rc && !bad, "%s: 70 commands, and their results (%d wrong, first %d)", name, bad, many[0].result);
+	ok(calls[0] == before, "%s: what else came is told in a step", name);
+	rc = loop_command(loop, &one, fd);
+	rc |= loop_commands(loop, at, 3, fd);
+	bad = many[0].result >= 0 || many[1].result >= 0 || many[2].result >= 0 || many[3].result;
+	ok(!rc && !bad && !calls[7], "%s: those of a driver that takes none fail (%d)", name, many[0].result);
+	steps(loop, 3);
+	ok(calls[0] == before + 1 && calls[7] < 0, "%s: and then all else is told (%d, %d)", name, calls[0] - before, calls[7]);
+}
+
 static void test(enum kvslab_loop_kind kind, const char *name, unsigned int entries)
 {
 	struct loop_command command = { .cmd = 1, .done = commanded };
 	struct kvslab_loop *loop;
-	int fd[3], pipe_fd[2], i, rc, null;
+	int fd[3], pipe_fd[2], i, rc, null, driver;
 
 	if (loop_open_small(&loop, kind, entries)) {
 		ok(1, "%s: not here # SKIP", name);
@@ -87,6 +116,7 @@ static void test(enum kvslab_loop_kind kind, const char *name, unsigned int entr
 	steps(loop, 20);
 	ok(!rc && calls[3] >= 1 && calls[3] < 3, "%s: hanging up is told, and not for ever (%d)", name, calls[3]);
 	null = open("/proc/self/status", O_RDONLY);
+	driver = open("/dev/null", O_RDWR);
 	rc = loop_command(loop, &command, null);
 	if (kind == KVSLAB_LOOP_URING) {
 		steps(loop, 5);
@@ -99,10 +129,11 @@ static void test(enum kvslab_loop_kind kind, const char *name, unsigned int entr
 		steps(loop, 3);
 		ok(calls[7] < 0, "%s: and it does", name);
 		loop_command_await(&command); /* nothing to wait for */
+		several(loop, name, null, driver, fd[0]);
 		calls[7] = 0;
 		rc = loop_command(loop, &command, null);
 	} else {
-		ok(rc == -EOPNOTSUPP, "%s: no commands", name);
+		ok(rc == -EOPNOTSUPP && loop_commands(loop, NULL, 0, null) == -EOPNOTSUPP, "%s: no commands", name);
 	}
 	for (i = 0; i < 4; i++)
 		if (i != 2)
@@ -113,6 +144,7 @@ static void test(enum kvslab_loop_kind kind, const char *name, unsigned int entr
 		close(fd[i]);
 	close(pipe_fd[0]);
 	close(null);
+	close(driver);
 }
 
 int main(void)
