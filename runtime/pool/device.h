@@ -16,6 +16,7 @@
 #define DEVICE_CACHES 16
 
 struct kvslab_counters;
+struct pool_call;
 struct pool_ring;
 
 struct pool_device {
@@ -49,6 +50,8 @@ int device_get(struct pool_device *d, const kvslab_handle *pages, uint32_t n);
 int device_seal(struct pool_device *d, struct kvslab_seal *seals, uint32_t n);
 int device_lookup(struct pool_device *d, uint32_t id, const struct kvslab_hash *hashes, uint32_t n,
 		  kvslab_handle *pages);
+/* batch.h */
+void device_calls(struct pool_device *d, struct pool_call *calls, uint32_t n);
 void *device_page(struct pool_device *d, kvslab_handle page, bool write);
 int device_stat(struct pool_device *d, struct kvslab_stat *stat);
 int device_slabs(struct pool_device *d, uint32_t *from, struct kvslab_slab *slabs, uint32_t n);

@@ -24,6 +24,12 @@ static bool among(const uint32_t *ids, uint32_t n, uint32_t id)
 	return false;
 }
 
+static void tell(struct kvslab_pool *c)
+{
+	atomic_fetch_add_explicit(&c->event_written, 1, memory_order_release);
+	eventfd_write(c->event_fd, 1);
+}
+
 void pool_wake(struct kvslab_arena *arena, const uint32_t *ids, uint32_t n)
 {
 	struct kvslab_pool *c;
@@ -31,7 +37,7 @@ void pool_wake(struct kvslab_arena *arena, const uint32_t *ids, uint32_t n)
 	pthread_mutex_lock(&arena->watch_lock);
 	for (c = arena->watched; c; c = c->next_watched)
 		if (among(ids, n, c->shared->id) && kvc_events(c->core, false))
-			eventfd_write(c->event_fd, 1);
+			tell(c);
 	pthread_mutex_unlock(&arena->watch_lock);
 }
 
@@ -71,7 +77,7 @@ int kvslab_pool_fd(struct kvslab_pool *pool)
 	pool->next_watched = arena->watched;
 	arena->watched = pool;
 	if (kvc_events(pool->core, false))
-		eventfd_write(fd, 1);
+		tell(pool);
 	pthread_mutex_unlock(&arena->watch_lock);
 	return fd;
 }
@@ -85,7 +91,8 @@ int kvslab_pool_events(struct kvslab_pool *pool)
 	if (pool->device)
 		return device_events(pool->device);
 	/* In this order: what comes in between is returned now, and told once more for nothing. */
-	if (pool->event_fd >= 0)
-		eventfd_read(pool->event_fd, &told);
+	if (atomic_load_explicit(&pool->event_written, memory_order_acquire) != pool->event_read &&
+	    !eventfd_read(pool->event_fd, &told))
+		pool->event_read += told;
 	return (int)kvc_events(pool->core, true);
 }

@@ -24,6 +24,7 @@ static int client_open(struct pool_shared *shared, struct kvslab_pool **client)
 	}
 	c->shared = shared;
 	c->event_fd = -1;
+	atomic_init(&c->event_written, 0);
 	c->base = shared->arena->memory.base;
 	*client = c;
 	return 0;

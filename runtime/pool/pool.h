@@ -53,6 +53,8 @@ struct kvslab_pool {
 	uint8_t *base; /* of the arena's memory */
 	struct pool_device *device; /* NULL: embedded, which the other members are for */
 	int event_fd; /* -1: nobody asked for it */
+	atomic_ulong event_written; /* to it, so far */
+	unsigned long event_read; /* from it: what is not yet read is why it is readable */
 	struct kvslab_pool *next_watched;
 };
 

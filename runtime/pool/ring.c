@@ -24,9 +24,13 @@ struct pool_ring {
 	struct kvslab_pool *pool; /* NULL: closed, and gone with the last command */
 	struct kvslab_loop *loop;
 	struct loop_poll *poll;
+	void (*event)(void *data);
+	void *data;
+	bool told; /* of an event that was not asked for yet */
 	struct loop_command nop; /* finds out whether commands go this way */
 	bool nop_busy;
 	bool commands; /* they do */
+	struct loop_command call[RING_CALLS];
 	uint32_t in_flight;
 	struct batch batch[BATCHES];
 };
@@ -86,6 +90,14 @@ static void batch_done(struct loop_command *c, int result)
 	ring_free(ring);
 }
 
+static void poll_ready(void *data)
+{
+	struct pool_ring *ring = data;
+
+	ring->told = true;
+	ring->event(ring->data);
+}
+
 int pool_ring_open(struct pool_ring **out, struct kvslab_pool *pool, struct kvslab_loop *loop,
 		   void (*event)(void *data), void *data)
 {
@@ -101,7 +113,10 @@ int pool_ring_open(struct pool_ring **out, struct kvslab_pool *pool, struct kvsl
 		return -ENOMEM;
 	ring->pool = pool;
 	ring->loop = loop;
-	rc = loop_poll_open(loop, &ring->poll, fd, event, data);
+	ring->event = event;
+	ring->data = data;
+	ring->told = true;
+	rc = loop_poll_open(loop, &ring->poll, fd, poll_ready, ring);
 	if (rc) {
 		free(ring);
 		return rc;
@@ -182,4 +197,35 @@ bool pool_ring_push(struct pool_ring *ring)
 		any = true;
 	}
 	return any;
+}
+
+bool pool_ring_calls(struct pool_ring *ring, struct ring_call *const *calls, uint32_t n)
+{
+	struct loop_command *at[RING_CALLS];
+	uint32_t i;
+
+	if (!ring->commands || n > RING_CALLS)
+		return false;
+	for (i = 0; i < n; i++) {
+		at[i] = &ring->call[i];
+		payload(at[i], calls[i]->cmd, calls[i]->args, calls[i]->size);
+	}
+	if (loop_commands(ring->loop, at, n, ring->pool->device->wire->ops->fd(ring->pool->device->wire)))
+		return false;
+	for (i = 0; i < n; i++)
+		calls[i]->result = ring->call[i].result;
+	return true;
+}
+
+bool pool_ring_told(struct pool_ring *ring)
+{
+	bool told = ring->told;
+
+	ring->told = false; /* before the question: what comes meanwhile is told again */
+	return told;
+}
+
+void pool_ring_tell(struct pool_ring *ring)
+{
+	ring->told = true;
 }

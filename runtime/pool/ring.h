@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * A client of a pool on an event loop: its events wake the loop, and what needs no answer at once
- * (the pages that a step gave back) goes to the module as io_uring commands, with everything else
- * that the loop submits. Where the loop has no io_uring, or the kernel takes no commands on it, the
- * same goes as ioctls; the log says so once.
+ * A client of a pool on an event loop: its events wake the loop, and commands go to the module on the
+ * loop's io_uring, with everything else that it submits. What needs no answer at once (the pages that
+ * a step gave back) goes with the next submission; what does is submitted together and waited for
+ * once. Where the loop has no io_uring, or the kernel takes no commands on it, the same goes as
+ * ioctls; the log says so once.
  */
 #ifndef POOL_RING_H
 #define POOL_RING_H
@@ -27,5 +28,21 @@ void pool_ring_close(struct pool_ring *ring);
 int pool_free_later(struct kvslab_pool *pool, const kvslab_handle *pages, uint32_t n);
 /* Have what was to go later go now, and wait until it is done. True: something went. */
 bool pool_ring_push(struct pool_ring *ring);
+
+#define RING_CALLS 48 /* at once */
+
+struct ring_call {
+	unsigned int cmd;
+	uint32_t size;
+	void *args;
+	int result;
+};
+
+/* Make them all, in no order, and wait for the answers. False: they have to go as ioctls. */
+bool pool_ring_calls(struct pool_ring *ring, struct ring_call *const *calls, uint32_t n);
+/* The pool has had an event since this was last asked, or may have had. */
+bool pool_ring_told(struct pool_ring *ring);
+/* It could not be asked. */
+void pool_ring_tell(struct pool_ring *ring);
 
 #endif

@@ -64,6 +64,7 @@ static void preempt(struct kvslab_sched *s, struct kvslab_request *r)
 	kv_flush(s->kv); /* somebody wants them now */
 	kv_collect(s->kv);
 	r->state = REQUEST_WAITING;
+	r->asked = 0;
 	r->info.preemptions++;
 	s->stat.preemptions++;
 	queue_insert(&s->waiting[r->priority], r);
@@ -78,10 +79,8 @@ static void fail_all(struct kvslab_sched *s, int err)
 		request_finish(r, KVSLAB_FINISH_ERROR, err);
 }
 
-void sched_take_events(struct kvslab_sched *s)
+void sched_take_events(struct kvslab_sched *s, int events)
 {
-	int events = kvslab_pool_events(s->kv->pool);
-
 	if (events > 0) {
 		if (events & (int)(KVSLAB_EVENT_PRESSURE | KVSLAB_EVENT_RELIEF))
 			s->pressure = events & (int)KVSLAB_EVENT_PRESSURE;
@@ -116,35 +115,17 @@ static void explain(struct kvslab_sched *s, const struct kvslab_request *r, int 
 		 (unsigned long long)stat.sealed, (unsigned long long)stat.clients);
 }
 
-/* Where several requests need pages, one call takes them all. */
-static void take_stock(struct kvslab_sched *s)
-{
-	uint32_t pt = s->kv->geo.page_tokens, asking = 0;
-	const struct kvslab_request *r;
-	size_t blocks = 0;
-
-	for (r = s->running.first; r; r = r->next) {
-		uint32_t want = (r->seq->length + pt - 1) / pt;
-
-		if (want > r->seq->blocks) {
-			blocks += want - r->seq->blocks;
-			asking++;
-		}
-	}
-	if (asking > 1)
-		kv_stock(s->kv, blocks * s->kv->geo.groups);
-}
-
 void sched_grow(struct kvslab_sched *s)
 {
 	struct kvslab_request *r, *next, *victim;
 	bool enough = true;
 	int rc;
 
-	take_stock(s);
 	for (r = s->running.first; r; r = next) {
 		do {
 			rc = kvslab_seq_reserve(r->seq, r->seq->length);
+			if (shortage(rc) && sched_drop_ahead(s, NULL))
+				rc = kvslab_seq_reserve(r->seq, r->seq->length);
 			if (!shortage(rc))
 				break;
 			enough = false;
@@ -169,15 +150,6 @@ void sched_grow(struct kvslab_sched *s)
 	}
 }
 
-/* What @r lacks beyond the blocks that it has, in pages. */
-static uint32_t lacks(const struct kvslab_request *r)
-{
-	const struct kvslab_geometry *geo = &r->seq->kv->geo;
-	uint32_t want = (r->seq->length + geo->page_tokens - 1) / geo->page_tokens;
-
-	return want > r->seq->blocks ? (want - r->seq->blocks) * geo->groups : 0;
-}
-
 /*
  * Prefix from the pool, the rest new. On failure it holds nothing, as before.
  *
@@ -187,22 +159,32 @@ static uint32_t lacks(const struct kvslab_request *r)
  */
 static int take_pages(struct kvslab_sched *s, struct kvslab_request *r)
 {
-	int found = 0, rc = 0;
+	bool stocks = r->lacked && !s->running.n, asked = r->asked == s->tick;
+	int found = asked ? (int)r->seq->committed : 0, rc = 0;
 
-	if (r->lacked && !s->running.n)
+	if (stocks) {
+		kv_unstock(s->kv);
 		rc = kv_stock_all(s->kv, r->lacked);
+	}
 	if (rc < 0)
 		return rc;
-	if (!s->no_prefix && !request_scores(r))
+	if (!asked && !s->no_prefix && !request_scores(r)) {
 		found = kvslab_seq_match(r->seq);
+		if (found >= 0)
+			r->asked = s->tick;
+	}
 	rc = found;
 	if (found >= 0) {
-		r->lacked = lacks(r);
+		r->lacked = request_lacks(r);
 		rc = kvslab_seq_reserve(r->seq, r->seq->length);
+		if (shortage(rc) && sched_drop_ahead(s, r))
+			rc = kvslab_seq_reserve(r->seq, r->seq->length);
 	}
-	kv_unstock(s->kv);
+	if (stocks)
+		kv_unstock(s->kv);
 	if (rc < 0) {
 		kvslab_seq_release(r->seq);
+		r->asked = 0;
 		return rc;
 	}
 	r->lacked = 0;
@@ -243,7 +225,7 @@ static bool leaves_room(const struct kvslab_sched *s, const struct kvslab_reques
 	return blocks * s->kv->geo.groups <= room;
 }
 
-void sched_admit(struct kvslab_sched *s)
+static void admit_all(struct kvslab_sched *s)
 {
 	struct kvslab_request *r;
 	int rc;
@@ -276,4 +258,12 @@ void sched_admit(struct kvslab_sched *s)
 		r->state = REQUEST_RUNNING;
 		queue_insert(&s->running, r);
 	}
+}
+
+void sched_admit(struct kvslab_sched *s)
+{
+	sched_ask_admission(s);
+	admit_all(s);
+	kv_unstock(s->kv);
+	sched_drop_ahead(s, NULL);
 }

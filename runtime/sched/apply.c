@@ -111,12 +111,29 @@ fail:
 	request_finish(r, KVSLAB_FINISH_ERROR, rc);
 }
 
+/* All that became full is sealed at once. kvslab_seq_commit() then finds it done, or does it. */
+static void seal_runs(struct kvslab_sched *s)
+{
+	const struct kvslab_run *run;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < s->batch.n_runs; i++) {
+		run = &s->runs[i];
+		if (s->batch_request[i]->cancelled || run_error(s, run))
+			continue;
+		s->seal_seq[n] = s->batch_request[i]->seq;
+		s->seal_tokens[n++] = run->rows[run->n_rows - 1].pos + 1;
+	}
+	seq_seal_all(s->seal_seq, s->seal_tokens, n);
+}
+
 /* Callbacks may cancel requests whose runs come later here; in_batch keeps those alive until their
  * turn. */
 void sched_apply(struct kvslab_sched *s)
 {
 	uint32_t i;
 
+	seal_runs(s);
 	for (i = 0; i < s->batch.n_runs; i++) {
 		struct kvslab_request *r = s->batch_request[i];
 

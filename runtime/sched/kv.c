@@ -95,6 +95,14 @@ static bool no_room(int err)
 	return err == -ENOSPC || err == -EDQUOT;
 }
 
+static void note_room(struct kvslab_kv *kv, int rc)
+{
+	if (rc > 0)
+		kv->waits = false;
+	else if (no_room(rc))
+		kv->waits = true;
+}
+
 /* What the step has given back goes first, where that is in the way. */
 static int alloc_call(struct kvslab_kv *kv, kvslab_handle *pages, uint32_t n, uint32_t flags)
 {
@@ -104,19 +112,22 @@ static int alloc_call(struct kvslab_kv *kv, kvslab_handle *pages, uint32_t n, ui
 		kv_send(kv);
 		rc = kvslab_alloc(kv->pool, kv->cache.id, pages, n, flags);
 	}
-	if (rc > 0)
-		kv->waits = false;
-	else if (no_room(rc))
-		kv->waits = true;
+	note_room(kv, rc);
 	return rc;
 }
 
-void kv_stock(struct kvslab_kv *kv, size_t n)
+void kv_stock_prepare(struct kvslab_kv *kv, struct pool_call *call, size_t n, uint32_t flags)
 {
-	int rc = alloc_call(kv, kv->stock, piece(n), KVSLAB_PARTIAL);
+	*call = (struct pool_call){
+		POOL_ALLOC, .cache = kv->cache.id, .pages = kv->stock, .n = piece(n), .flags = flags
+	};
+}
 
+void kv_stock_take(struct kvslab_kv *kv, const struct pool_call *call)
+{
+	note_room(kv, call->result);
 	kv->stock_at = 0;
-	kv->n_stock = rc > 0 ? (uint32_t)rc : 0;
+	kv->n_stock = call->result > 0 ? (uint32_t)call->result : 0;
 }
 
 int kv_stock_all(struct kvslab_kv *kv, size_t n)

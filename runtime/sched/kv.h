@@ -5,6 +5,7 @@
 #define SCHED_KV_H
 
 #include "kvslab.h"
+#include "runtime/pool/batch.h"
 
 struct kvslab_kv {
 	struct kvslab_pool *pool; /* the caller's */
@@ -17,7 +18,7 @@ struct kvslab_kv {
 	/* Room for one call to the pool, so that sealing and matching cannot fail for want of
 	 * memory. */
 	struct kvslab_seal *seals; /* [KVSLAB_BATCH_MAX] */
-	kvslab_handle *found; /* [KVSLAB_BATCH_MAX] */
+	kvslab_handle *found; /* [KVSLAB_BATCH_MAX]; several lookups that are made together share it */
 	/* While a scheduler's step goes on, pages that are given back are collected, to go in one call. */
 	bool collecting;
 	kvslab_handle *dropped; /* [KVSLAB_BATCH_MAX] */
@@ -38,8 +39,10 @@ static inline uint32_t kv_blocks_per_call(const struct kvslab_kv *kv)
 void kv_collect(struct kvslab_kv *kv);
 void kv_flush(struct kvslab_kv *kv);
 /* Take up to @n pages in advance for the kv_alloc() calls that follow; then give back what those left. No error:
- * without a stock they take their pages themselves. */
-void kv_stock(struct kvslab_kv *kv, size_t n);
+ * without a stock they take their pages themselves. In two halves, with the call to the pool in between; with @flags
+ * KVSLAB_PARTIAL as many as there are, else all or none. */
+void kv_stock_prepare(struct kvslab_kv *kv, struct pool_call *call, size_t n, uint32_t flags);
+void kv_stock_take(struct kvslab_kv *kv, const struct pool_call *call);
 /* The same where fewer will not do: none then, and why. Of more than one call's worth, the first call's. */
 int kv_stock_all(struct kvslab_kv *kv, size_t n);
 void kv_unstock(struct kvslab_kv *kv);

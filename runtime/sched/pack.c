@@ -12,11 +12,6 @@
 
 #include "sched.h"
 
-static uint32_t rows_left(const struct kvslab_request *r)
-{
-	return r->seq->length - request_start(r);
-}
-
 static void add_run(struct kvslab_sched *s, struct kvslab_request *r, uint32_t n)
 {
 	struct kvslab_run *run = &s->runs[s->batch.n_runs];
@@ -61,19 +56,23 @@ static void add_run(struct kvslab_sched *s, struct kvslab_request *r, uint32_t n
 	r->in_batch = true;
 }
 
+void request_found(struct kvslab_request *r, uint32_t found)
+{
+	if (!found || r->info.completion_tokens || r->info.preemptions)
+		return;
+	r->sched->stat.prefix_hits += found;
+	r->info.cached_tokens += found;
+	if (r->info.cached_tokens > request_start(r))
+		r->info.cached_tokens = request_start(r);
+}
+
 /* Between blocks: another sequence may have sealed what comes next since this one was admitted. */
 static void match_again(struct kvslab_sched *s, struct kvslab_request *r)
 {
-	int found = seq_match_more(r->seq);
+	int found = r->asked == s->tick ? 0 : seq_match_more(r->seq);
 
-	if (found <= 0)
-		return;
-	if (!r->info.completion_tokens && !r->info.preemptions) {
-		s->stat.prefix_hits += (uint32_t)found;
-		r->info.cached_tokens += (uint32_t)found;
-		if (r->info.cached_tokens > request_start(r))
-			r->info.cached_tokens = request_start(r);
-	}
+	if (found > 0)
+		request_found(r, (uint32_t)found);
 }
 
 /* A run of this batch computes the very block that @r comes to. Next step it is sealed, and @r
@@ -93,14 +92,6 @@ static bool computed_by_other(const struct kvslab_sched *s, struct kvslab_reques
 			return true;
 	}
 	return false;
-}
-
-static bool at_full_block(const struct kvslab_request *r)
-{
-	const struct kvslab_seq *seq = r->seq;
-	uint32_t pt = seq->kv->geo.page_tokens;
-
-	return seq->committed == seq->sealed * pt && seq->length / pt > seq->sealed;
 }
 
 /* Under pressure those that answer come to their ends sooner, and give pages back. */
@@ -125,7 +116,7 @@ void sched_pack(struct kvslab_sched *s)
 	s->n_rows = 0;
 
 	for (r = s->running.first; r; r = r->next)
-		if (rows_left(r) == 1)
+		if (request_rows_left(r) == 1)
 			add_run(s, r, 1);
 	s->stat.decode_rows += s->n_rows;
 	chunk = chunk_now(s);
@@ -133,12 +124,12 @@ void sched_pack(struct kvslab_sched *s)
 	for (r = s->running.first; r && s->n_rows < s->step_tokens; r = r->next) {
 		if (r->in_batch)
 			continue;
-		if (!s->no_prefix && !request_scores(r) && at_full_block(r)) {
+		if (!s->no_prefix && !request_scores(r) && request_at_full_block(r)) {
 			match_again(s, r);
-			if (at_full_block(r) && computed_by_other(s, r))
+			if (request_at_full_block(r) && computed_by_other(s, r))
 				continue;
 		}
-		n = rows_left(r);
+		n = request_rows_left(r);
 		if (n > chunk)
 			n = chunk;
 		if (n > s->step_tokens - s->n_rows)

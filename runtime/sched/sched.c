@@ -23,6 +23,17 @@ static bool same_model(struct kvslab_executor *ex, const struct kvslab_geometry 
 	       g.head_dim == geo->head_dim;
 }
 
+static void sched_free(struct kvslab_sched *s)
+{
+	free(s->runs);
+	free(s->batch_request);
+	free(s->rows);
+	free(s->seal_seq);
+	free(s->seal_tokens);
+	free(s->tops);
+	free(s);
+}
+
 int kvslab_sched_open(struct kvslab_sched **out, const struct kvslab_sched_opts *o)
 {
 	struct kvslab_executor *ex;
@@ -53,11 +64,10 @@ int kvslab_sched_open(struct kvslab_sched **out, const struct kvslab_sched_opts 
 	s->runs = calloc(s->max_batch, sizeof(*s->runs));
 	s->batch_request = calloc(s->max_batch, sizeof(*s->batch_request));
 	s->rows = calloc(s->step_tokens, sizeof(*s->rows));
-	if (!s->runs || !s->batch_request || !s->rows) {
-		free(s->runs);
-		free(s->batch_request);
-		free(s->rows);
-		free(s);
+	s->seal_seq = calloc(s->max_batch, sizeof(*s->seal_seq));
+	s->seal_tokens = calloc(s->max_batch, sizeof(*s->seal_tokens));
+	if (!s->runs || !s->batch_request || !s->rows || !s->seal_seq || !s->seal_tokens) {
+		sched_free(s);
 		return -ENOMEM;
 	}
 	s->batch.runs = s->runs;
@@ -82,11 +92,7 @@ void kvslab_sched_close(struct kvslab_sched *s)
 	sched_reap(s);
 	kv_pass_turn(s->kv);
 	s->kv->executor = NULL;
-	free(s->runs);
-	free(s->batch_request);
-	free(s->rows);
-	free(s->tops);
-	free(s);
+	sched_free(s);
 }
 
 /* The executor took nothing: as if the step had not been packed. */
@@ -109,7 +115,7 @@ int sched_begin(struct kvslab_sched *s)
 	s->busy = true;
 	s->tick++;
 	kv_collect(s->kv);
-	sched_take_events(s);
+	sched_ask(s);
 	sched_grow(s);
 	sched_admit(s);
 	sched_pack(s);

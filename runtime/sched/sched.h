@@ -4,6 +4,7 @@
  * rows in each step), or done (on_done still to be called). A step goes through the files in this
  * order:
  *
+ *   ask.c    one question to the pool for all that the step wants of it
  *   admit.c  pages for what runs, by preemption if need be; then waiting requests while there is
  * room pack.c   rows: one for each sequence that decodes, then chunks of prompts (the executor)
  *   apply.c  what came out: commit, next token, end
@@ -37,6 +38,7 @@ struct kvslab_request {
 	bool in_batch; /* from pack until its results are applied */
 	bool cancelled; /* while in_batch: ends as soon as that is over */
 	uint32_t lacked; /* pages beyond its prefix that there were not when it was last to be admitted; 0: not tried */
+	uint64_t asked; /* tick of the step in which its prefix was looked up */
 	bool counted; /* its prefix lookup is in the figures */
 	uint32_t limit; /* length of the sequence at which it ends */
 	uint32_t *stop; /* [n_stop]; owned */
@@ -92,6 +94,10 @@ struct kvslab_sched {
 	uint64_t tick, admit_at;
 	uint32_t backoff; /* ticks */
 
+	struct kvslab_seq **seal_seq; /* [max_batch]; in sched_apply */
+	uint32_t *seal_tokens; /* [max_batch] */
+
+	bool ahead; /* waiting requests hold what was found of their prefixes; within a step alone */
 	bool pressure; /* the pool's */
 	bool dead; /* the pool was destroyed */
 
@@ -116,18 +122,43 @@ static inline uint32_t request_start(const struct kvslab_request *r)
 	return committed < length ? committed : length - 1;
 }
 
+static inline uint32_t request_rows_left(const struct kvslab_request *r)
+{
+	return r->seq->length - request_start(r);
+}
+
+/* Between blocks, with a whole one to come. */
+static inline bool request_at_full_block(const struct kvslab_request *r)
+{
+	const struct kvslab_seq *seq = r->seq;
+	uint32_t pt = seq->kv->geo.page_tokens;
+
+	return seq->committed == seq->sealed * pt && seq->length / pt > seq->sealed;
+}
+
 /* A prompt that is scored is computed whole, so that each of its rows gives logits. */
 static inline bool request_scores(const struct kvslab_request *r)
 {
 	return r->score && r->scored < r->info.prompt_tokens;
 }
 
+/* @found tokens more of the prefix of a request that runs were in the pool. */
+void request_found(struct kvslab_request *r, uint32_t found);
+
+/* ---- ask.c ---- */
+
+void sched_ask(struct kvslab_sched *s);
+void sched_ask_admission(struct kvslab_sched *s);
+/* What waiting requests but @but hold goes back. False: there was nothing. */
+bool sched_drop_ahead(struct kvslab_sched *s, const struct kvslab_request *but);
+uint32_t request_lacks(const struct kvslab_request *r); /* pages beyond the blocks that it has */
+
 /* ---- admit.c ---- */
 
 uint32_t
 sched_capacity(const struct kvslab_sched *s); /* tokens that the pool can hold at its max */
-/* What the pool has to tell. */
-void sched_take_events(struct kvslab_sched *s);
+/* What the pool has to tell: what kvslab_pool_events() returned. */
+void sched_take_events(struct kvslab_sched *s, int events);
 void sched_grow(struct kvslab_sched *s);
 void sched_admit(struct kvslab_sched *s);
 struct kvslab_request *sched_next_waiting(const struct kvslab_sched *s);

@@ -43,9 +43,16 @@ const struct kvslab_hash *seq_hashes(struct kvslab_seq *seq, uint32_t block);
 /* Seal what is committed and full. 0 also when the pool wants it tried again later; else its error.
  */
 int seq_seal(struct kvslab_seq *seq);
+/* Seal what is full among the first @tokens[i], all computed, of each sequence, in as few calls as there can be. Where that
+ * fails, or there is too much, the next kvslab_seq_commit() does it, or says why not. */
+void seq_seal_all(struct kvslab_seq *const *seqs, const uint32_t *tokens, uint32_t n);
 /* kvslab_seq_match that may start in the middle: all that is committed must be sealed. Pages that
  * were reserved for what is found go back. Returns the tokens found. */
 int seq_match_more(struct kvslab_seq *seq);
+/* The same in two halves, with the call to the pool in between. @found has room for @room pages. False: nothing to ask,
+ * or no room for it. */
+bool seq_match_prepare(struct kvslab_seq *seq, struct pool_call *call, kvslab_handle *found, uint32_t room);
+int seq_match_take(struct kvslab_seq *seq, const struct pool_call *call);
 /* kvslab_seq_fork; with @shared_only nothing of @seq is sealed or copied (an executor may be
  * writing there): the child has the sealed blocks and computes the rest itself. */
 int seq_fork(struct kvslab_seq *seq, struct kvslab_seq **child, bool shared_only);

@@ -15,6 +15,8 @@ struct mock {
 	struct kvslab_pool *inner;
 	struct kvslab_counters *counters;
 	uint64_t commands;
+	int (*hook)(unsigned int cmd, const void *args, void *data);
+	void *hook_data;
 	unsigned int fail_n;
 	int fail;
 	bool dead;
@@ -222,8 +224,12 @@ static int cmd_events(struct mock *m, struct kvslab_args_events *a)
 static int mock_command(struct pool_wire *wire, unsigned int cmd, void *args, uint32_t size)
 {
 	struct mock *m = mock_of(wire);
+	int rc;
 
 	m->commands++;
+	rc = m->hook ? m->hook(cmd, args, m->hook_data) : 0;
+	if (rc)
+		return rc;
 	if (m->fail_n) {
 		m->fail_n--;
 		return m->fail;
@@ -236,6 +242,8 @@ static int mock_command(struct pool_wire *wire, unsigned int cmd, void *args, ui
 			       call(m, (struct kvslab_args_##type *)args) : \
 			       -EINVAL
 	switch (cmd) {
+		case KVSLAB_CMD_NOP:
+		return size ? -EINVAL : 0;
 		CASE(CACHE, cache, cmd_cache);
 		CASE(ALLOC, alloc, cmd_alloc);
 		CASE(FREE, pages, cmd_free);
@@ -339,6 +347,12 @@ void wire_mock_fail(struct pool_wire *wire, int err, unsigned int n)
 {
 	mock_of(wire)->fail = err;
 	mock_of(wire)->fail_n = n;
+}
+
+void wire_mock_hook(struct pool_wire *wire, int (*hook)(unsigned int cmd, const void *args, void *data), void *data)
+{
+	mock_of(wire)->hook = hook;
+	mock_of(wire)->hook_data = data;
 }
 
 void wire_mock_kill(struct pool_wire *wire)

@@ -15,6 +15,8 @@ int wire_mock_open(struct pool_wire **wire, const char *spec, const struct kvsla
 struct kvslab_pool *wire_mock_inner(struct pool_wire *wire);
 /* The next @n commands end with @err before anything is done. */
 void wire_mock_fail(struct pool_wire *wire, int err, unsigned int n);
+/* Before each command; what it returns, if not 0, is the command's result, and nothing is done. NULL: no more. */
+void wire_mock_hook(struct pool_wire *wire, int (*hook)(unsigned int cmd, const void *args, void *data), void *data);
 /* From now on as if the pool had been destroyed by force. */
 void wire_mock_kill(struct pool_wire *wire);
 /* Commands so far. */

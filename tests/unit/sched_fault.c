@@ -31,6 +31,8 @@ int __real_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvs
 			 uint32_t n, kvslab_handle *pages);
 int __wrap_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvslab_hash *hashes,
 			 uint32_t n, kvslab_handle *pages);
+void __real_pool_calls(struct kvslab_pool *pool, struct pool_call *calls, uint32_t n);
+void __wrap_pool_calls(struct kvslab_pool *pool, struct pool_call *calls, uint32_t n);
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -76,6 +78,30 @@ int __wrap_kvslab_lookup(struct kvslab_pool *pool, uint32_t id, const struct kvs
 	if (chance(fail_lookup, &failed_lookup))
 		return -ENOMEM;
 	return __real_kvslab_lookup(pool, id, hashes, n, pages);
+}
+
+/* Any of those that a step makes together. */
+void __wrap_pool_calls(struct kvslab_pool *pool, struct pool_call *calls, uint32_t n)
+{
+	static const int errors[] = { -ENOSPC, -EDQUOT, -ENOMEM };
+	struct pool_call left[64];
+	uint32_t at[64], i, k = 0;
+
+	for (i = 0; i < n && i < 64; i++) {
+		struct pool_call *c = &calls[i];
+
+		if (c->kind == POOL_ALLOC && chance(fail_alloc, &failed_alloc))
+			c->result = errors[rnd(&seed) % 3];
+		else if (c->kind == POOL_SEAL && chance(fail_seal, &failed_seal))
+			c->result = -EBUSY;
+		else if (c->kind == POOL_LOOKUP && chance(fail_lookup, &failed_lookup))
+			c->result = -ENOMEM;
+		else
+			at[k] = i, left[k++] = *c;
+	}
+	__real_pool_calls(pool, left, k);
+	for (i = 0; i < k; i++)
+		calls[at[i]].result = left[i].result;
 }
 
 static bool out_of_memory(void)
