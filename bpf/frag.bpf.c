@@ -3,109 +3,78 @@
  * of. */
 #include "kvslab.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct kvb_cache);
-	__type(value, struct kvb_frag);
-} caches SEC(".maps");
+COUNTS(pages_total, struct kvb_pages, 16384);
+COUNTS(page_bytes, struct kvb_cache, 4096);
 
-static const struct kvb_frag none;
-
-static __always_inline struct kvb_frag *cache_of(u32 pool, u32 cache, u32 size)
+static __always_inline int happened(u32 pool, u32 cache, enum kvb_what what, u64 n)
 {
-	struct kvb_cache key = { pool, cache };
-	struct kvb_frag *f = get_or_make(&caches, &key, &none);
+	struct kvb_pages key = { pool, cache, what };
 
-	if (f && size)
-		f->page_size = size;
-	return f;
-}
-
-SEC("raw_tp/kvslab_page_alloc")
-int BPF_PROG(frag_alloc, u32 pool, u32 client, u32 cache, u32 size)
-{
-	struct kvb_frag *f = cache_of(pool, cache, size);
-
-	if (f)
-		add(&f->allocs, 1);
+	count(&pages_total, &key, n);
 	return 0;
 }
 
-SEC("raw_tp/kvslab_page_free")
-int BPF_PROG(frag_free, u32 pool, u32 client, u32 cache, u32 size, u64 page, u32 left)
+SEC("raw_tp/kvslab_pages_alloc")
+int BPF_PROG(frag_alloc, u32 pool, u32 client, u32 cache, u32 size, u64 first, u64 mask, u32 n)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
+	return happened(pool, cache, KVB_ALLOCATED, n);
+}
 
-	if (!f)
-		return 0;
-	if (left == 0)
-		add(&f->frees, 1);
-	else if (left == 1)
-		add(&f->releases, 1);
-	else
-		add(&f->duplicates, 1);
-	return 0;
+SEC("raw_tp/kvslab_pages_free")
+int BPF_PROG(frag_free, u32 pool, u32 client, u32 cache, u32 size, u64 first, u64 mask, u32 n,
+	     u32 left)
+{
+	return happened(pool, cache,
+			left == 0   ? KVB_FREED
+			: left == 1 ? KVB_RELEASED
+				    : KVB_DUPLICATE,
+			n);
 }
 
 SEC("raw_tp/kvslab_page_seal")
 int BPF_PROG(frag_seal, u32 pool, u32 client, u32 cache, u32 size, u64 page, u64 sealed)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
-
-	if (f && page == sealed)
-		add(&f->seals, 1);
-	return 0;
+	return page == sealed ? happened(pool, cache, KVB_SEALED, 1) : 0;
 }
 
 SEC("raw_tp/kvslab_evict")
-int BPF_PROG(frag_evict, u32 pool, u32 cache, u32 size)
+int BPF_PROG(frag_evict, u32 pool, u32 cache)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
+	return happened(pool, cache, KVB_EVICTED, 1);
+}
 
-	if (f)
-		add(&f->evictions, 1);
-	return 0;
+SEC("raw_tp/kvslab_quarantine")
+int BPF_PROG(frag_quarantine, u32 pool, u32 cache, u32 size, u64 page, u32 enters)
+{
+	return happened(pool, cache, enters ? KVB_QUARANTINE_ENTERED : KVB_QUARANTINE_LEFT, 1);
 }
 
 SEC("raw_tp/kvslab_slab_new")
 int BPF_PROG(frag_slab_new, u32 pool, u32 client, u32 cache, u32 size)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
+	struct kvb_cache key = { pool, cache };
+	u64 bytes = size;
 
-	if (f)
-		add(&f->slabs_new, 1);
-	return 0;
+	if (bpf_map_update_elem(&page_bytes, &key, &bytes, BPF_ANY))
+		lose(KVB_LOST_FULL, 1);
+	return happened(pool, cache, KVB_SLABS_NEW, 1);
 }
 
 SEC("raw_tp/kvslab_slab_free")
 int BPF_PROG(frag_slab_free, u32 pool, u32 cache, u32 size, u32 extent, u32 cached, u32 quarantined)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
-
-	if (f) {
-		add(&f->slabs_freed, 1);
-		add(&f->quarantined, quarantined);
-	}
-	return 0;
+	happened(pool, cache, KVB_SLABS_FREED, 1);
+	return quarantined ? happened(pool, cache, KVB_QUARANTINE_WENT, quarantined) : 0;
 }
 
 SEC("raw_tp/kvslab_slab_take")
-int BPF_PROG(frag_slab_take, u32 pool, u32 from, u32 to, u32 cache, u32 size)
+int BPF_PROG(frag_slab_take, u32 pool, u32 from, u32 to, u32 cache)
 {
-	struct kvb_frag *f = cache_of(pool, cache, size);
-
-	if (f)
-		add(&f->slabs_taken, 1);
-	return 0;
+	return happened(pool, cache, KVB_SLABS_TAKEN, 1);
 }
 
 SEC("raw_tp/kvslab_quota")
 int BPF_PROG(frag_quota, u32 pool, u32 client, u32 cache)
 {
-	struct kvb_frag *f = cache_of(pool, cache, 0);
-
-	if (f)
-		add(&f->refused, 1);
-	return 0;
+	return happened(pool, cache, KVB_REFUSED, 1);
 }

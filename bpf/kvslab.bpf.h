@@ -2,7 +2,7 @@
 /*
  * What the programs share. They are raw_tp on the module's tracepoints, so they run whatever else
  * runs on the CPU, and read only the scalars of the tracepoint: no BTF of kernel or module is
- * needed to load them.
+ * needed to load them. Pages come in masks, since a program for each page costs more than the page.
  */
 #ifndef KVSLAB_BPF_H
 #define KVSLAB_BPF_H
@@ -18,24 +18,39 @@ char LICENSE[] SEC("license") = "GPL";
 typedef __u32 u32;
 typedef __s32 s32;
 typedef __u64 u64;
+typedef __s64 s64;
+
+#define COUNTS(name, keys, n)                    \
+	struct {                                 \
+		__uint(type, BPF_MAP_TYPE_HASH); \
+		__uint(max_entries, n);          \
+		__type(key, keys);               \
+		__type(value, __u64);            \
+	} name SEC(".maps")
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, KVB_LOSTS);
 	__type(key, __u32);
-	__type(value, struct kvb_lost);
-} lost SEC(".maps");
+	__type(value, __u64);
+} lost_total SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, KVB_VERSION);
+	__type(key, __u32);
+	__type(value, __u32);
+} version SEC(".maps");
 
 #define add(p, n) __sync_fetch_and_add(p, n)
 
-#define lose(what)                                                           \
-	do {                                                                 \
-		u32 zero_ = 0;                                               \
-		struct kvb_lost *lost_ = bpf_map_lookup_elem(&lost, &zero_); \
-                                                                             \
-		if (lost_)                                                   \
-			add(&lost_->what, 1);                                \
-	} while (0)
+static __always_inline void lose(u32 why, u64 n)
+{
+	u64 *v = bpf_map_lookup_elem(&lost_total, &why);
+
+	if (v)
+		add(v, n);
+}
 
 /* The value of @key, made from @zero if there is none; NULL, and lost, if there is no room. */
 static __always_inline void *get_or_make(void *map, const void *key, const void *zero)
@@ -47,47 +62,16 @@ static __always_inline void *get_or_make(void *map, const void *key, const void 
 	bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
 	v = bpf_map_lookup_elem(map, key);
 	if (!v)
-		lose(full);
+		lose(KVB_LOST_FULL, 1);
 	return v;
 }
 
-static __always_inline u32 slot_of(u64 v)
+static __always_inline void count(void *map, const void *key, u64 n)
 {
-	u32 slot = 0;
+	u64 zero = 0, *v = get_or_make(map, key, &zero);
 
-	if (v >> 32) {
-		v >>= 32;
-		slot += 32;
-	}
-	if (v >> 16) {
-		v >>= 16;
-		slot += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		slot += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		slot += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		slot += 2;
-	}
-	if (v >> 1)
-		slot += 1;
-	return slot < KVB_SLOTS ? slot : KVB_SLOTS - 1;
-}
-
-static __always_inline void hist_add(struct kvb_hist *h, u64 v)
-{
-	u32 slot = slot_of(v);
-
-	add(&h->count, 1);
-	add(&h->sum, v);
-	if (slot < KVB_SLOTS)
-		add(&h->slots[slot], 1);
+	if (v)
+		add(v, n);
 }
 
 #endif

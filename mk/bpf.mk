@@ -18,18 +18,21 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
 	llvm-strip -g $@ 2>/dev/null || true
 
 $(BUILD)/bpf/%.skel.h: $(BUILD)/bpf/%.bpf.o
-	$(bpftool) gen skeleton $< name kvb_$* >$@.new && mv $@.new $@
+	$(bpftool) gen skeleton $< name kvbpf_$* >$@.new && mv $@.new $@
 
+# Of the command: what is another thing with and without.
+bpf_users := export export_bpf snap_counts snap_take trace trace_base trace_bpf trace_frag trace_leaks trace_place \
+	     trace_print trace_read trace_record trace_sites
 ifneq ($(bpf_all),)
-$(addprefix $(BUILD)/obj/tools/,trace.o trace_bpf.o trace_print.o trace_record.o snap_take.o snap_counts.o): CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf
+$(addprefix $(BUILD)/obj/tools/,$(addsuffix .o,$(bpf_users))): CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf
 $(BUILD)/obj/tools/trace_bpf.o: $(bpf_skel)
-LIBS_TOOL += -lbpf
+LIBS_TOOL += -lbpf -lelf
 endif
 .SECONDARY: $(bpf_obj) $(bpf_skel)
 
 # The guest's side of tests/sh/bpf.t.
 .PHONY: bpf-test
-bpf-test: bpf tool module-vm $(BUILD)/bpf/bpf_work $(BUILD)/bpf/bpf_attach
+bpf-test: bpf tool module-vm $(BUILD)/bpf/bpf_work $(BUILD)/bpf/bpf_attach $(BUILD)/bpf/bpf_as
 $(BUILD)/obj/tests/vm/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod/uapi -Itests/kselftest
 $(BUILD)/obj/tests/vm/%.o: CFLAGS += -fno-omit-frame-pointer -fno-optimize-sibling-calls
 $(BUILD)/obj/tests/vm/ks.o: tests/kselftest/ks.c
@@ -41,3 +44,6 @@ $(BUILD)/bpf/bpf_work: $(BUILD)/obj/tests/vm/bpf_work.o $(BUILD)/obj/tests/vm/ks
 $(BUILD)/bpf/bpf_attach: $(BUILD)/obj/tests/vm/bpf_attach.o
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ -lbpf
+$(BUILD)/bpf/bpf_as: $(BUILD)/obj/tests/vm/bpf_as.o
+	@mkdir -p $(@D)
+	$(CC) -static -o $@ $^

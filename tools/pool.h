@@ -40,6 +40,8 @@ void pool_say_unknown(const char *name);
 int pool_look(struct pool_view *v, const char *name);
 /* The same, not told; with the slabs if @slabs. */
 int pool_read(struct pool_view *v, const char *name, bool slabs);
+/* Extents of the host's arena; where nobody may tell, as many as the memory has. */
+uint64_t pool_arena_extents(void);
 void pool_view_free(struct pool_view *v);
 
 void pool_print(const struct pool_view *v);

@@ -239,3 +239,30 @@ void pool_view_free(struct pool_view *v)
 	free(v->slabs);
 	memset(v, 0, sizeof(*v));
 }
+
+uint64_t pool_arena_extents(void)
+{
+	struct pool_view v = { 0 };
+	unsigned int extents = 0;
+	char **names = pool_names();
+	uint64_t n = 0;
+	FILE *f;
+	size_t i;
+
+	for (i = 0; names && names[i] && !n; i++) {
+		if (!pool_read(&v, names[i], false))
+			n = v.pool.arena_extents;
+		pool_view_free(&v);
+	}
+	pool_names_free(names);
+	f = n ? NULL : fopen("/sys/module/kvslab/parameters/extents", "re");
+	if (f) {
+		if (fscanf(f, "%u", &extents) == 1)
+			n = extents;
+		fclose(f);
+	}
+	/* The module's own choice is three quarters of the memory. */
+	if (!n)
+		n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / KVSLAB_CMD_EXTENT;
+	return n;
+}

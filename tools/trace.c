@@ -10,7 +10,7 @@
 const char *const trace_names[TRACE_N + 1] = { "frag",	"latency", "lifetime",
 					       "leaks", "prefix",  NULL };
 
-enum { OPT_POOL = 0x100, OPT_INTERVAL, OPT_COUNT, OPT_JSON, OPT_AGE, OPT_RECORD };
+enum { OPT_POOL = 0x100, OPT_INTERVAL, OPT_COUNT, OPT_JSON, OPT_AGE, OPT_RECORD, OPT_PINNED };
 
 static const struct argp_option options[] = {
 	{ "pool", OPT_POOL, "NAME", 0, "this pool alone (default: all)", 0 },
@@ -21,6 +21,8 @@ static const struct argp_option options[] = {
 	{ "record", OPT_RECORD, "FILE", 0,
 	  "frag: write the counts and all slabs there, for kvslab map and top --from; goes on with a file that is there "
 	  "(default: print)", 0 },
+	{ "pinned", OPT_PINNED, "FOLDER", 0,
+	  "read the maps that are pinned there, as bpftool does, in place of programs of its own (default: its own)", 0 },
 	{ "json", OPT_JSON, NULL, 0, "print JSON, one object a line (default: text)", 0 },
 	{ 0 }
 };
@@ -51,6 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_RECORD:
 		p->o.record = arg;
 		return 0;
+	case OPT_PINNED:
+		p->o.pinned = arg;
+		return 0;
 	case OPT_JSON:
 		p->o.json = true;
 		return 0;
@@ -63,6 +68,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		if (p->o.record && p->o.what != TRACE_FRAG)
 			die("--record goes with frag alone; it keeps what kvslab map draws");
+		if (p->o.record && p->o.pinned)
+			die("--record takes counts of its own; leave --pinned out");
 		if (p->o.record && p->o.json)
 			die("--record prints nothing; give either --record or --json");
 		return 0;

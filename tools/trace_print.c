@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
 /* What the maps hold, as text and as one JSON object. */
 #ifdef KVSLAB_TRACE
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -11,50 +9,92 @@
 #include <string.h>
 #include <time.h>
 
-#include "bpf/maps.h"
 #include "msg.h"
 #include "pool.h"
-#include "trace.h"
+#include "trace_print.h"
 
 #define U(x) ((json_int_t)(x))
 
-static const char *const commands[] = { [1] = "CACHE", "ALLOC",	 "FREE",	 "GET",
-					"SEAL",	       "LOOKUP", "STAT",	 "SLABS",
-					"EXPORT",      "EVENTS", [0x10] = "NOP", [0x81] = "CREATE",
-					"SET",	       "LIST",	 "DESTROY" };
-static const char *const ends[KVB_ENDS] = { "private", "duplicate", "evicted", "reclaimed",
-					    "with pool" };
+static const char *const commands[TRACE_COMMANDS] = {
+	[1] = "CACHE", "ALLOC",	 "FREE",   "GET",	    "SEAL",   "LOOKUP", "STAT", "SLABS",
+	"EXPORT",      "EVENTS", [0x10] = "NOP", [0x81] = "CREATE", "SET",    "LIST",	"DESTROY"
+};
+const char *const trace_ends[KVB_ENDS] = { "private", "duplicate", "evicted", "reclaimed", "with pool" };
+const char *const trace_hows[] = { "allocated", "sealed", "looked up", "got" };
 
-static int map_of(const struct bpf_object *object, const char *name)
+const char *const trace_whys[KVB_WHYS] = { "page", "slab", "reclaim", "pool" };
+const char *const trace_losses[KVB_LOSTS] = { "full", "unknown", "stacks" };
+static const char *const prefix_whats[KVB_PREFIX_WHATS] = { "whole", "partly", "none",	     "regret", "asked",
+							    "found", "seals",  "duplicates", "again" };
+
+const char *trace_command(uint32_t nr)
 {
-	return bpf_object__find_map_fd_by_name(object, name);
+	return nr < TRACE_COMMANDS && commands[nr] ? commands[nr] : "other";
+}
+
+struct trace_printer *trace_printer_new(const struct trace_opts *o, const struct trace_loaded *l,
+					struct trace_names *names)
+{
+	struct trace_printer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->o = o;
+	p->l = l;
+	p->names = names;
+	if (o->what == TRACE_FRAG && trace_stat(&p->base, l)) {
+		free(p);
+		return NULL;
+	}
+	if (o->what == TRACE_LEAKS)
+		p->places = trace_places_new();
+	return p;
+}
+
+void trace_printer_free(struct trace_printer *p)
+{
+	if (!p)
+		return;
+	trace_caches_free(&p->base);
+	trace_places_free(p->places);
+	free(p);
+}
+
+bool trace_wanted(const struct trace_printer *p, uint32_t pool)
+{
+	return !p->o->pool || pool == p->o->pool_id;
 }
 
 /* The field's usual form: a line for each power of two up to the last that is not empty. */
-static int print_hist(const struct kvb_hist *h, const char *unit)
+static void print_hist(const struct trace_hist *h, const char *unit)
 {
 	static const char stars[] = "****************************************";
+	uint64_t most = 1, n;
 	unsigned long long low, high;
-	uint64_t most = 1;
-	int i, last = -1, err;
+	int i, last = -1;
 
 	for (i = 0; i < KVB_SLOTS; i++) {
-		if (h->slots[i])
+		/* 0 and 1 share a line. */
+		n = h->slots[i] + (i == 1 ? h->slots[0] : 0);
+		if (n)
 			last = i;
-		if (h->slots[i] > most)
-			most = h->slots[i];
+		if (n > most)
+			most = n;
 	}
-	err = out_text("%*s%-12s : count    distribution\n", 9, "", unit);
-	for (i = 0; i <= last && !err; i++) {
-		low = i ? 1ull << i : 0;
-		high = (2ull << i) - 1;
-		err = out_text("%10llu -> %-10llu : %-8" PRIu64 " |%-40.*s|\n", low, high,
-			       (uint64_t)h->slots[i], (int)(h->slots[i] * 40 / most), stars);
+	if (last == 0)
+		last = 1;
+	out_text("%*s%-12s : count    distribution\n", 9, "", unit);
+	for (i = 1; i <= last; i++) {
+		n = h->slots[i] + (i == 1 ? h->slots[0] : 0);
+		low = i > 1 ? 1ull << (i - 1) : 0;
+		high = (1ull << i) - 1;
+		out_text("%10llu -> %-10llu : %-8" PRIu64 " |%-40.*s|\n", low, high, n,
+			 (int)(n * 40 / most), stars);
 	}
-	return err;
 }
 
-static json_t *json_hist(const struct kvb_hist *h)
+/* log2: how many values had so many bits. */
+static json_t *json_hist(const struct trace_hist *h)
 {
 	json_t *slots = json_array();
 	int i, last = KVB_SLOTS - 1;
@@ -66,273 +106,229 @@ static json_t *json_hist(const struct kvb_hist *h)
 	return json_pack("{s:I,s:I,s:o}", "count", U(h->count), "sum", U(h->sum), "log2", slots);
 }
 
-static json_t *frag_row(const struct trace_opts *o, const void *key, const void *value)
+/* A row with the labels that all have. */
+json_t *trace_row(struct trace_printer *p, uint32_t pool)
 {
-	const struct kvb_cache *k = key;
-	const struct kvb_frag *f = value;
-	int64_t private = (int64_t)(f->allocs - f->frees - f->duplicates - f->seals);
-	int64_t indexed = (int64_t)(f->seals - f->evictions),
-		slabs = (int64_t)(f->slabs_new - f->slabs_freed);
-	int64_t size = f->page_size, per = size ? KVSLAB_CMD_EXTENT / size : 0;
-	int64_t empty = slabs * per - private - indexed,
-		tail = slabs * (KVSLAB_CMD_EXTENT - per * size);
-
-	if (o->json)
-		return json_pack(
-			"{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
-			"pool", U(k->pool), "cache", U(k->cache), "page_size", U(size), "allocs",
-			U(f->allocs), "frees", U(f->frees), "releases", U(f->releases), "seals",
-			U(f->seals), "duplicates", U(f->duplicates), "evictions", U(f->evictions),
-			"slabs_new", U(f->slabs_new), "slabs_freed", U(f->slabs_freed),
-			"slabs_taken", U(f->slabs_taken), "refused", U(f->refused), "private",
-			U(private), "indexed", U(indexed), "slabs", U(slabs), "empty", U(empty),
-			"tail_bytes", U(tail));
-	out_text("pool %u cache %u (%" PRId64
-		 " bytes): %llu allocs, %llu frees, %llu releases, %llu seals, "
-		 "%llu duplicates, %llu evictions, %llu refused\n"
-		 "  since then: %+" PRId64 " slabs, %+" PRId64 " private, %+" PRId64
-		 " sealed or cached, %+" PRId64 " free or quarantined, %+" PRId64
-		 " bytes of tails; %llu slabs changed hands\n",
-		 k->pool, k->cache, size, f->allocs, f->frees, f->releases, f->seals, f->duplicates,
-		 f->evictions, f->refused, slabs, private, indexed, empty, tail, f->slabs_taken);
-	if (slabs > 0)
-		out_text("  fragmentation %.1f%%\n",
-			 100.0 * (1 - (double)((private + indexed) * size) /
-					      ((double)slabs * KVSLAB_CMD_EXTENT)));
-	return NULL;
+	return json_pack("{s:s,s:I}", "pool", trace_name(p->names, pool), "pool_id", U(pool));
 }
 
-static json_t *latency_row(const struct trace_opts *o, const void *key, const void *value)
+void trace_set(json_t *row, const char *name, uint64_t n)
 {
-	const struct kvb_command *k = key;
-	const struct kvb_latency *l = value;
-	const char *name =
-		k->command < sizeof(commands) / sizeof(*commands) ? commands[k->command] : NULL;
-
-	if (o->json)
-		return json_pack("{s:I,s:s,s:I,s:o}", "pool", U(k->pool), "command",
-				 name ? name : "other", "errors", U(l->errors), "ns",
-				 json_hist(&l->ns));
-	out_text("pool %u %s: %llu commands, %llu failed, %.1f us each\n", k->pool,
-		 name ? name : "other", l->ns.count, l->errors,
-		 l->ns.count ? (double)l->ns.sum / (double)l->ns.count / 1e3 : 0);
-	print_hist(&l->ns, "nsecs");
-	return NULL;
+	json_object_set_new(row, name, json_integer(U(n)));
 }
 
-static json_t *lifetime_row(const struct trace_opts *o, const void *key, const void *value)
+static int print_latency(struct trace_printer *p)
 {
-	const struct kvb_end *k = key;
-	const struct kvb_hist *h = value;
-	const char *name = k->ended < KVB_ENDS ? ends[k->ended] : "other";
+	struct trace_hists h = { 0 };
+	struct trace_counts errors = { 0 };
+	int err = trace_hists(&h, p->l, "command_seconds", 2);
+	const char *name;
+	uint64_t failed;
+	json_t *row;
+	size_t i;
 
-	if (o->json)
-		return json_pack("{s:I,s:I,s:s,s:o}", "pool", U(k->pool), "cache", U(k->cache),
-				 "ended", name, "us", json_hist(h));
-	out_text("pool %u cache %u, ended %s: %llu pages\n", k->pool, k->cache, name, h->count);
-	print_hist(h, "usecs");
-	return NULL;
-}
-
-static uint64_t sum(const __u64 *v, int n)
-{
-	uint64_t s = 0;
-
-	while (n--)
-		s += v[n];
-	return s;
-}
-
-static json_t *prefix_row(const struct trace_opts *o, const void *key, const void *value)
-{
-	const struct kvb_cache *k = key;
-	const struct kvb_prefix *p = value;
-	json_t *evicted, *sealed;
-	int i;
-
-	if (o->json) {
-		evicted = json_array();
-		sealed = json_array();
-		for (i = 0; i < KVB_CLASSES; i++) {
-			json_array_append_new(evicted,
-					      json_pack("[I,I,I,I]", U(p->evicted[i][0]),
-							U(p->evicted[i][1]), U(p->evicted[i][2]),
-							U(p->evicted[i][3])));
-			json_array_append_new(sealed, json_integer(U(p->sealed[i])));
+	if (!err)
+		err = trace_counts(&errors, p->l, "command_errors_total", 3);
+	for (i = 0; i < h.n && !err; i++) {
+		if (!trace_wanted(p, h.list[i].key[0]))
+			continue;
+		name = trace_command(h.list[i].key[1]);
+		failed = trace_value(&errors, h.list[i].key);
+		if (p->o->json) {
+			row = trace_row(p, h.list[i].key[0]);
+			json_object_set_new(row, "command", json_string(name));
+			trace_set(row, "errors", failed);
+			json_object_set_new(row, "ns", json_hist(&h.list[i]));
+			json_array_append_new(p->rows, row);
+			continue;
 		}
-		return json_pack(
-			"{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "pool",
-			U(k->pool), "cache", U(k->cache), "lookups", U(p->lookups), "asked",
-			U(p->asked), "found", U(p->found), "whole", U(p->whole), "partly",
-			U(p->partly), "none", U(p->none), "seals", U(p->seals), "duplicates",
-			U(p->duplicates), "regret", U(p->regret), "again", U(p->again), "evicted",
-			evicted, "sealed", sealed, "run", json_hist(&p->run), "age",
-			json_hist(&p->age));
+		out_text("%s, %s: %" PRIu64 " commands, %" PRIu64 " failed, %.1f us each\n",
+			 trace_name(p->names, h.list[i].key[0]), name, h.list[i].count, failed,
+			 h.list[i].count ? (double)h.list[i].sum / (double)h.list[i].count / 1e3 : 0);
+		print_hist(&h.list[i], "nsecs");
 	}
-	out_text(
-		"pool %u cache %u: %llu lookups (%llu whole, %llu partly, %llu nothing), %llu of %llu pages found "
-		"(%.1f%%)\n  %llu seals, %llu duplicates; regret: %llu lookups ended at an evicted page, %llu were "
-		"sealed again\n",
-		k->pool, k->cache, p->lookups, p->whole, p->partly, p->none, p->found, p->asked,
-		p->asked ? 100.0 * (double)p->found / (double)p->asked : 0, p->seals, p->duplicates,
-		p->regret, p->again);
-	for (i = 0; i < KVB_CLASSES; i++)
-		if (p->sealed[i] || sum(p->evicted[i], KVB_WHYS))
-			out_text(
-				"  priority %d: %llu sealed; evicted for a page %llu, for a slab %llu, by the system "
-				"%llu, with the pool %llu\n",
-				i, p->sealed[i], p->evicted[i][0], p->evicted[i][1],
-				p->evicted[i][2], p->evicted[i][3]);
-	print_hist(&p->run, "pages found");
-	return NULL;
+	trace_counts_free(&errors);
+	trace_hists_free(&h);
+	return err;
 }
 
-/* Where an address lies: FILE+0xOFFSET, while the process lives; else the address alone. */
-static void place(uint32_t pid, uint64_t address, char *text, size_t n)
+static int print_lifetime(struct trace_printer *p)
 {
-	unsigned long long from, to, offset;
-	char path[64], line[512], file[256];
-	FILE *f;
+	struct trace_hists h = { 0 };
+	int err = trace_hists(&h, p->l, "page_lifetime_seconds", 3);
+	const char *name;
+	json_t *row;
+	size_t i;
 
-	snprintf(text, n, "%#llx", (unsigned long long)address);
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %255[^\n]", &from, &to, &offset,
-			   file) != 4)
+	for (i = 0; i < h.n && !err; i++) {
+		if (!trace_wanted(p, h.list[i].key[0]))
 			continue;
-		if (address < from || address >= to)
+		name = h.list[i].key[2] < KVB_ENDS ? trace_ends[h.list[i].key[2]] : "other";
+		if (p->o->json) {
+			row = trace_row(p, h.list[i].key[0]);
+			trace_set(row, "cache", h.list[i].key[1]);
+			json_object_set_new(row, "ended", json_string(name));
+			json_object_set_new(row, "us", json_hist(&h.list[i]));
+			json_array_append_new(p->rows, row);
 			continue;
-		snprintf(text, n, "%#llx %s+%#llx", (unsigned long long)address, file,
-			 (unsigned long long)(address - from + offset));
-		break;
+		}
+		out_text("%s, cache %u, ended %s: %" PRIu64 " pages\n", trace_name(p->names, h.list[i].key[0]),
+			 h.list[i].key[1], name, h.list[i].count);
+		print_hist(&h.list[i], "usecs");
 	}
-	if (f)
-		fclose(f);
+	trace_hists_free(&h);
+	return err;
 }
 
-static json_t *leak_row(const struct trace_opts *o, const struct bpf_object *object,
-			const struct kvb_holding *k, const struct kvb_held *h, double age)
+/* What prefix counts of one cache. */
+struct prefix {
+	uint32_t key[TRACE_WORDS]; /* pool, cache */
+	uint64_t n[KVB_PREFIX_WHATS], sealed[KVB_CLASSES], evicted[KVB_CLASSES][KVB_WHYS];
+	const struct trace_hist *run, *age;
+};
+
+static const struct trace_hist *hist_of(const struct trace_hists *h, const uint32_t *key)
 {
-	uint64_t stack[KVB_FRAMES] = { 0 };
-	json_t *frames = json_array();
-	char text[400];
+	static const struct trace_hist none;
+	size_t i;
+
+	for (i = 0; i < h->n; i++)
+		if (h->list[i].key[0] == key[0] && h->list[i].key[1] == key[1])
+			return &h->list[i];
+	return &none;
+}
+
+static void prefix_json(struct trace_printer *p, const struct prefix *x)
+{
+	json_t *row = trace_row(p, x->key[0]), *evicted = json_array(), *sealed = json_array();
 	int i;
 
-	if (h->stack >= 0)
-		bpf_map_lookup_elem(map_of(object, "stacks"), &h->stack, stack);
-	if (!o->json)
-		out_text(
-			"pool %u client %u pid %u (%.16s): page %#llx of %u bytes, %s, for %.1f s\n",
-			k->pool, k->client, h->pid, h->comm, k->page, h->page_size,
-			h->refs ? "sealed" : "private", age);
-	for (i = 0; i < KVB_FRAMES && stack[i]; i++) {
-		place(h->pid, stack[i], text, sizeof(text));
-		if (o->json)
-			json_array_append_new(frames, json_string(text));
+	trace_set(row, "cache", x->key[1]);
+	trace_set(row, "lookups", x->n[KVB_WHOLE] + x->n[KVB_PARTLY] + x->n[KVB_NONE]);
+	for (i = 0; i < KVB_PREFIX_WHATS; i++)
+		trace_set(row, prefix_whats[i], x->n[i]);
+	for (i = 0; i < KVB_CLASSES; i++) {
+		json_array_append_new(sealed, json_integer(U(x->sealed[i])));
+		json_array_append_new(evicted, json_pack("[I,I,I,I]", U(x->evicted[i][0]), U(x->evicted[i][1]),
+							 U(x->evicted[i][2]), U(x->evicted[i][3])));
+	}
+	json_object_set_new(row, "sealed", sealed);
+	json_object_set_new(row, "evicted", evicted);
+	json_object_set_new(row, "run", json_hist(x->run));
+	json_object_set_new(row, "age", json_hist(x->age));
+	json_array_append_new(p->rows, row);
+}
+
+static void prefix_text(struct trace_printer *p, const struct prefix *x)
+{
+	uint64_t evicted;
+	int i;
+
+	out_text("%s, cache %u: %" PRIu64 " lookups (%" PRIu64 " found all, %" PRIu64 " a part, %" PRIu64
+		 " nothing), %" PRIu64 " of %" PRIu64 " pages found (%.1f%%)\n  %" PRIu64 " seals, %" PRIu64
+		 " of what was there; regret: %" PRIu64 " lookups ended at an evicted page, %" PRIu64
+		 " evicted pages were sealed again\n",
+		 trace_name(p->names, x->key[0]), x->key[1], x->n[KVB_WHOLE] + x->n[KVB_PARTLY] + x->n[KVB_NONE],
+		 x->n[KVB_WHOLE], x->n[KVB_PARTLY], x->n[KVB_NONE], x->n[KVB_FOUND], x->n[KVB_ASKED],
+		 x->n[KVB_ASKED] ? 100.0 * (double)x->n[KVB_FOUND] / (double)x->n[KVB_ASKED] : 0, x->n[KVB_SEALS],
+		 x->n[KVB_DUPLICATES], x->n[KVB_REGRET], x->n[KVB_AGAIN]);
+	for (i = 0; i < KVB_CLASSES; i++) {
+		evicted = x->evicted[i][0] + x->evicted[i][1] + x->evicted[i][2] + x->evicted[i][3];
+		if (x->sealed[i] || evicted)
+			out_text("  priority %d: %" PRIu64 " sealed; evicted for a page %" PRIu64 ", for a slab %" PRIu64
+				 ", by the system %" PRIu64 ", with the pool %" PRIu64 "\n",
+				 i, x->sealed[i], x->evicted[i][0], x->evicted[i][1], x->evicted[i][2],
+				 x->evicted[i][3]);
+	}
+	print_hist(x->run, "pages found");
+	if (x->age->count)
+		print_hist(x->age, "calls unused"); /* before it was evicted */
+}
+
+static void fill_prefix(struct prefix *x, const struct trace_counts *n, const struct trace_counts *sealed,
+			const struct trace_counts *evicted)
+{
+	uint32_t *key = x->key, i, j;
+
+	for (i = 0; i < KVB_PREFIX_WHATS; i++) {
+		key[2] = i;
+		x->n[i] = trace_value(n, key);
+	}
+	for (i = 0; i < KVB_CLASSES; i++) {
+		key[2] = i;
+		x->sealed[i] = trace_value(sealed, key);
+		for (j = 0; j < KVB_WHYS; j++) {
+			key[3] = j;
+			x->evicted[i][j] = trace_value(evicted, key);
+		}
+		key[3] = 0;
+	}
+	key[2] = 0;
+}
+
+static int print_prefix(struct trace_printer *p)
+{
+	struct trace_counts n = { 0 }, sealed = { 0 }, evicted = { 0 };
+	struct trace_hists run = { 0 }, age = { 0 };
+	int err = trace_counts(&n, p->l, "prefix_total", 3);
+	struct prefix x = { 0 };
+	size_t i;
+
+	if (!err)
+		err = trace_counts(&sealed, p->l, "sealed_total", 3);
+	if (!err)
+		err = trace_counts(&evicted, p->l, "evicted_total", 4);
+	if (!err)
+		err = trace_hists(&run, p->l, "lookup_found_pages", 2);
+	if (!err)
+		err = trace_hists(&age, p->l, "evicted_age_calls", 2);
+	for (i = 0; i < n.n && !err; i++) {
+		if (i && n.list[i].key[0] == x.key[0] && n.list[i].key[1] == x.key[1])
+			continue;
+		x = (struct prefix){ .key = { n.list[i].key[0], n.list[i].key[1] } };
+		if (!trace_wanted(p, x.key[0]))
+			continue;
+		fill_prefix(&x, &n, &sealed, &evicted);
+		x.run = hist_of(&run, x.key);
+		x.age = hist_of(&age, x.key);
+		if (p->o->json)
+			prefix_json(p, &x);
 		else
-			out_text("    %s\n", text);
+			prefix_text(p, &x);
 	}
-	if (o->json)
-		return json_pack("{s:I,s:I,s:I,s:s%,s:I,s:I,s:I,s:f,s:o}", "pool", U(k->pool),
-				 "client", U(k->client), "pid", U(h->pid), "comm", h->comm,
-				 strnlen(h->comm, sizeof(h->comm)), "page", U(k->page), "page_size",
-				 U(h->page_size), "refs", U(h->refs), "age", age, "stack", frames);
-	json_decref(frames);
-	return NULL;
+	trace_counts_free(&n);
+	trace_counts_free(&sealed);
+	trace_counts_free(&evicted);
+	trace_hists_free(&run);
+	trace_hists_free(&age);
+	return err;
 }
 
-static int print_leaks(const struct trace_opts *o, const struct bpf_object *object, json_t *rows)
+int trace_print(struct trace_printer *p)
 {
-	struct kvb_holding key, *at = NULL;
-	int fd = map_of(object, "held"), clients = map_of(object, "clients");
-	struct kvb_client_held c;
-	struct kvb_client owner;
-	struct timespec now;
-	struct kvb_held h;
-	double age;
-	json_t *row;
+	static int (*const print[TRACE_N])(struct trace_printer *) = { trace_print_frag, print_latency, print_lifetime,
+								       trace_print_leaks, print_prefix };
+	uint64_t lost[KVB_LOSTS];
+	int err;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	for (; !bpf_map_get_next_key(fd, at, &key); at = &key) {
-		if (bpf_map_lookup_elem(fd, &key, &h) || (o->pool && key.pool != o->pool_id))
-			continue;
-		owner.pool = key.pool;
-		owner.client = key.client;
-		if (!bpf_map_lookup_elem(clients, &owner, &c) && c.ended)
-			continue;
-		age = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - (double)h.since * 1e-9;
-		if (age < o->age)
-			continue;
-		row = leak_row(o, object, &key, &h, age);
-		if (row)
-			json_array_append_new(rows, row);
-	}
-	return 0;
-}
-
-static int print_map(const struct trace_opts *o, int fd, size_t value_size, json_t *rows,
-		     json_t *(*print)(const struct trace_opts *o, const void *key,
-				      const void *value))
-{
-	uint32_t key[4], *at = NULL; /* the pool is the first member of all keys here */
-	void *value = calloc(1, value_size);
-	json_t *row;
-
-	if (!value)
+	trace_names_read(p->names);
+	p->rows = json_array();
+	if (!p->rows)
 		return -ENOMEM;
-	for (; !bpf_map_get_next_key(fd, at, key); at = key) {
-		if (bpf_map_lookup_elem(fd, key, value) || (o->pool && key[0] != o->pool_id))
-			continue;
-		row = print(o, key, value);
-		if (row)
-			json_array_append_new(rows, row);
-	}
-	free(value);
-	return 0;
-}
-
-int trace_print(const struct trace_opts *o, const struct bpf_object *object)
-{
-	json_t *rows = json_array();
-	struct kvb_lost lost = { 0 };
-	uint32_t zero = 0;
-	int err = 0;
-
-	switch (o->what) {
-	case TRACE_FRAG:
-		err = print_map(o, map_of(object, "caches"), sizeof(struct kvb_frag), rows,
-				frag_row);
-		break;
-	case TRACE_LATENCY:
-		err = print_map(o, map_of(object, "commands"), sizeof(struct kvb_latency), rows,
-				latency_row);
-		break;
-	case TRACE_LIFETIME:
-		err = print_map(o, map_of(object, "ends"), sizeof(struct kvb_hist), rows,
-				lifetime_row);
-		break;
-	case TRACE_LEAKS:
-		err = print_leaks(o, object, rows);
-		break;
-	default:
-		err = print_map(o, map_of(object, "caches"), sizeof(struct kvb_prefix), rows,
-				prefix_row);
-	}
-	bpf_map_lookup_elem(map_of(object, "lost"), &zero, &lost);
+	err = print[p->o->what](p);
 	if (err) {
-		json_decref(rows);
+		msg("kvslab trace: %s", strerror(-err));
+		json_decref(p->rows);
 		return err;
 	}
-	if (o->json)
-		return out_json(json_pack("{s:s,s:o,s:{s:I,s:I,s:I,s:I}}", "trace",
-					  trace_names[o->what], "rows", rows, "lost", "full",
-					  U(lost.full), "unknown", U(lost.unknown), "outside",
-					  U(lost.outside), "stacks", U(lost.stacks)));
-	json_decref(rows);
-	return out_text(
-		"lost: %llu for want of room, %llu begun before the trace, %llu outside a command seen, %llu "
-		"stacks\n\n",
-		lost.full, lost.unknown, lost.outside, lost.stacks);
+	trace_lost(p->l, lost);
+	if (p->o->json)
+		return out_json(json_pack("{s:s,s:o,s:{s:I,s:I,s:I}}", "trace", trace_names[p->o->what], "rows", p->rows,
+					  "lost", "full", U(lost[KVB_LOST_FULL]), "unknown", U(lost[KVB_LOST_UNKNOWN]),
+					  "stacks", U(lost[KVB_LOST_STACKS])));
+	json_decref(p->rows);
+	return out_text("lost: %" PRIu64 " for want of room in a map, %" PRIu64 " begun before the trace, %" PRIu64
+			" stacks\n\n",
+			lost[KVB_LOST_FULL], lost[KVB_LOST_UNKNOWN], lost[KVB_LOST_STACKS]);
 }
 #endif

@@ -11,6 +11,7 @@ import sys
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 BUILD = os.environ.get("BUILD", "build")
+SUM = 41  # bpf/maps.h
 PROGRAMS = ["frag", "latency", "lifetime", "leaks", "prefix"]
 n = bad = 0
 
@@ -34,9 +35,10 @@ if made.returncode:
     ok(False, "make bpf-test")
     print(f"1..{n}")
     sys.exit(1)
+runs = 1000 if os.environ.get("KVSLAB_LONG") else 150
 logs = f"{BUILD}/vm/bpf"
 os.makedirs(logs, exist_ok=True)
-files = [f"{BUILD}/bpf/{p}.bpf.o" for p in PROGRAMS] + [f"{BUILD}/bpf/bpf_work", f"{BUILD}/bpf/bpf_attach", "tests/vm/bpf"]
+files = [f"{BUILD}/bpf/{p}.bpf.o" for p in PROGRAMS] + [f"{BUILD}/bpf/bpf_work", f"{BUILD}/bpf/bpf_attach", f"{BUILD}/bpf/bpf_as", "tests/vm/bpf"]
 command = ["tests/vm/guest.py", "run", "--ko", f"{BUILD}/vm/kvslab.ko", "--path", f"{BUILD}/kvslab", "--logs", logs,
            "--timeout", "240"]
 for f in files:
@@ -44,7 +46,7 @@ for f in files:
 if len(sys.argv) > 1:  # what an earlier guest said
     text, status = open(sys.argv[1]).read(), 0
 else:
-    guest = subprocess.run(command + [f"./bpf {seed}"], stdout=subprocess.PIPE, text=True)
+    guest = subprocess.run(command + [f"./bpf {seed} {runs}"], stdout=subprocess.PIPE, text=True)
     text, status = guest.stdout, guest.returncode
     with open(f"{logs}/said", "w") as f:
         f.write(text)
@@ -61,10 +63,29 @@ def got(name):
         return {}
 
 
+def label(value):
+    """bpftool prints an enum by name"""
+    return value.removeprefix("KVB_").lower() if isinstance(value, str) else value
+
+
 def dumped(name):
     """key and value of each element, as BTF names them"""
     table = got(name)
     return [(e["formatted"]["key"], e["formatted"]["value"]) for e in table if "formatted" in e] if isinstance(table, list) else []
+
+
+def counts(name, pool):
+    """a flat map of one pool: {labels: value}"""
+    return {tuple(label(v) for k, v in key.items() if k != "pool"): value for key, value in dumped(name) if key["pool"] == pool}
+
+
+def hists(name, pool):
+    """a flat map of histograms: {labels: count}"""
+    found = {}
+    for (*labels, slot), value in counts(name, pool).items():
+        if slot != SUM:
+            found[tuple(labels)] = found.get(tuple(labels), 0) + value
+    return found
 
 
 for p in PROGRAMS:
@@ -79,81 +100,134 @@ for name in ("allocs", "duplicates", "lookups", "asked", "found"):
     equal(stat[name], work[name], f"STAT's {name}")
 equal(stat["frees"], work["frees"] + work["releases"] + work["duplicates"], "STAT's frees, duplicates of seals among them")
 equal(stat["seals"], work["seals"] + work["duplicates"], "STAT's seals")
-mine = {"pool": work["pool"], "cache": work["cache"]}
-want = {"allocs": work["allocs"], "frees": work["frees"], "releases": work["releases"], "seals": work["seals"],
-        "duplicates": work["duplicates"], "evictions": stat["evictions"], "refused": stat["failed"]}
+pool = work["pool"]
+want = {"allocated": work["allocs"], "freed": work["frees"], "released": work["releases"], "sealed": work["seals"],
+        "duplicates": work["duplicates"], "evicted": stat["evictions"], "refused": stat["failed"]}
+HOWS = {"kvslab trace": "trace", "pinned maps": "pinned"}
 
 
-def of(rows):
-    return [v for k, v in rows if {name: k.get(name) for name in mine} == mine]
+def rows_of(what, how="trace", of=None):
+    return [r for r in got(f"{how}-{what}").get("rows", []) if r["pool_id"] == (of or pool)]
 
 
-def rows_of(name):
-    return [r for r in got(f"trace-{name}").get("rows", []) if r["pool"] == work["pool"]]
+def here(row):
+    """what there is, by a row of frag"""
+    return {"slabs": row["slabs"], "private": row["private"], "indexed": row["indexed"], "free": row["free"],
+            "quarantined": row["quarantined"]}
 
 
-for how, rows in (("bpftool", of(dumped("frag"))), ("kvslab trace", rows_of("frag"))):
+def by_stat(s):
+    return {"slabs": s["slabs"], "private": s["private"], "indexed": s["sealed"] + s["cached"], "free": s["free"],
+            "quarantined": s["quarantined"]}
+
+
+flat = {what: n for (_, what), n in counts("frag", pool).items()}
+flat["duplicates"] = flat.get("duplicate", 0)
+equal({k: flat.get(k, 0) for k in want}, want, "frag, bpftool")
+equal(flat.get("slabs_new", 0) - flat.get("slabs_freed", 0), stat["slabs"], "frag, bpftool: slabs")
+for how, name in HOWS.items():
+    rows = rows_of("frag", name)
     equal(len(rows), 1, f"frag, {how}: rows")
-    row = rows[0] if rows else {}
-    equal({k: row.get(k) for k in want}, want, f"frag, {how}")
-    slabs = row.get("slabs_new", 0) - row.get("slabs_freed", 0)
-    equal(slabs, stat["slabs"], f"frag, {how}: slabs")
-    private = row.get("allocs", 0) - row.get("frees", 0) - row.get("duplicates", 0) - row.get("seals", 0)
-    indexed = row.get("seals", 0) - row.get("evictions", 0)
-    equal((private, indexed, slabs * 32 - private - indexed), (stat["private"], stat["sealed"] + stat["cached"], stat["free"]),
-          f"frag, {how}: pages private, indexed, empty")
-for how, rows in (("bpftool", of(dumped("prefix"))), ("kvslab trace", rows_of("prefix"))):
-    row = rows[0] if rows else {}
-    names = ("lookups", "asked", "found", "seals", "duplicates")
-    equal({k: row.get(k) for k in names}, {k: work[k] for k in names}, f"prefix, {how}")
-    evicted = row.get("evicted", [])
-    equal(sum(map(sum, evicted)), stat["evictions"], f"prefix, {how}: evictions of all classes")
-    equal(row.get("whole", 0) + row.get("partly", 0) + row.get("none", 0), work["lookups"], f"prefix, {how}: lookups by outcome")
-calls = {2: ("ALLOC", "alloc_calls"), 3: ("FREE", "free_calls"), 5: ("SEAL", "seal_calls"), 6: ("LOOKUP", "lookups")}
+    equal({k: rows[0].get(k) for k in want}, want, f"frag, {how}")
+    equal((here(rows[0]), rows[0]["stat"], rows[0]["since"]), (by_stat(stat), "same", "pool"), f"frag, {how}: what there is")
+
+# Of all pools: one that was there before, one built to have known shares.
+before = [r for r in got("trace-all")["rows"] if r["pool"] == "before"]
+equal([r["since"] for r in before], ["pool"], "frag: a pool that was there before is known whole")
+equal((before[0]["allocated"], before[0]["freed"], before[0]["stat"]), (0, 50, "same"), "frag: and counted from then on")
+shares, row = got("shares"), [r for r in got("trace-all")["rows"] if r["pool"] == "shares"][0]
+equal(here(row), by_stat(got("shares-stat")), "frag: the shares, as STAT says")
+equal({k: row[k] for k in ("private", "free", "quarantined")}, {k: shares[k] for k in ("private", "free", "quarantined")},
+      "frag: the shares, as they were built")
+extent = 2 << 20
+for part, size in (("partial", shares["free"] * shares["page_size"]), ("tail", shares["tail_bytes"]),
+                   ("quarantine", shares["quarantined"] * shares["page_size"])):
+    off = abs(row["fragmentation"][part] * extent - size)
+    ok(off < 1, f"frag: {part} of the fragmentation, off by {off:.3f} bytes")
+
+flat = {what: n for (_, what), n in counts("prefix", pool).items()}
+names = ("asked", "found", "seals", "duplicates")
+equal({k: flat.get(k, 0) for k in names}, {k: work[k] for k in names}, "prefix, bpftool")
+equal(sum(flat.get(k, 0) for k in ("whole", "partly", "none")), work["lookups"], "prefix, bpftool: lookups by outcome")
+equal(sum(counts("evicted", pool).values()), stat["evictions"], "prefix, bpftool: evictions of all classes")
+equal(sum(counts("sealed", pool).values()), work["seals"], "prefix, bpftool: seals of all classes")
+equal(sum(hists("found", pool).values()), work["lookups"], "prefix, bpftool: histogram of pages found")
+for how, name in HOWS.items():
+    row = rows_of("prefix", name)[0]
+    equal({k: row.get(k) for k in ("lookups", *names)}, {k: work[k] for k in ("lookups", *names)}, f"prefix, {how}")
+    equal(sum(map(sum, row["evicted"])), stat["evictions"], f"prefix, {how}: evictions of all classes")
+    equal((row["run"]["count"], row["run"]["sum"]), (work["lookups"], work["found"]), f"prefix, {how}: histogram of pages found")
+
+calls = {2: ("ALLOC", "alloc_calls"), 3: ("FREE", "free_calls"), 4: ("GET", "get_calls"), 5: ("SEAL", "seal_calls"),
+         6: ("LOOKUP", "lookups")}
+found, errors = hists("latency", pool), counts("errors", pool)
 for nr, (command_name, key) in calls.items():
-    rows = [v["ns"] for k, v in dumped("latency") if k["pool"] == work["pool"] and k["command"] == nr]
-    equal(sum(r["count"] for r in rows), work[key], f"latency, bpftool: {command_name}")
-    equal(sum(sum(r["slots"]) for r in rows), work[key], f"latency, bpftool: {command_name}, all slots")
-    rows = [r["ns"] for r in rows_of("latency") if r["command"] == command_name]
-    equal(sum(sum(r["log2"]) for r in rows), work[key], f"latency, kvslab trace: {command_name}")
-names = ["private", "duplicate", "evicted", "reclaimed", "with pool"]
+    equal(found.get((nr,), 0), work[key], f"latency, bpftool: {command_name}")
+    for how, name in HOWS.items():
+        rows = [r for r in rows_of("latency", name) if r["command"] == command_name]
+        equal([(sum(r["ns"]["log2"]), r["ns"]["count"], r["errors"]) for r in rows], [(work[key], work[key], errors.get((nr, 0), 0))],
+              f"latency, {how}: {command_name}")
+
 ended = {"private": work["frees"], "duplicate": work["duplicates"], "evicted": stat["evictions"]}
-rows = {names[k["ended"]]: v["count"] for k, v in dumped("lifetime") if k["pool"] == work["pool"]}
-equal(rows, ended, "lifetime, bpftool")
-equal({r["ended"]: r["us"]["count"] for r in rows_of("lifetime")}, ended, "lifetime, kvslab trace")
-equal({r["ended"]: sum(r["us"]["log2"]) for r in rows_of("lifetime")}, ended, "lifetime, kvslab trace, all slots")
+equal({e.removeprefix("ended_"): n for (_, e), n in hists("lifetime", pool).items()}, ended, "lifetime, bpftool")
+for how, name in HOWS.items():
+    equal({r["ended"]: r["us"]["count"] for r in rows_of("lifetime", name)}, ended, f"lifetime, {how}")
+    equal({r["ended"]: sum(r["us"]["log2"]) for r in rows_of("lifetime", name)}, ended, f"lifetime, {how}, all slots")
 
-held = [(k, v) for k, v in dumped("held") if k["pool"] == work["pool"]]
-private = [(k, v) for k, v in held if v["refs"] == 0]
+
+def held(name, of):
+    return [p for _, w in dumped(name) if w["pool"] == of for p in w["page"] if p["since"]]
+
+
+private = held("privates", pool)
 equal(len(private), 3, "leaks, bpftool: the planted pages, and no other private one")
-ok(any(k["page"] == work["leaked"] for k, v in private), "leaks, bpftool: its handle")
-equal({v["pid"] for k, v in private}, {work["pid"]}, "leaks, bpftool: its pid")
-rows = rows_of("leaks")
-leaks = [r for r in rows if r["refs"] == 0]
-equal(len(leaks), 3, "leaks, kvslab trace: the planted pages")
-equal({r["pid"] for r in leaks}, {work["pid"]}, "leaks, kvslab trace: the pid")
-equal({r["comm"] for r in leaks}, {"bpf_work"}, "leaks, kvslab trace: the program's name")
-
-
-def in_function(row):
-    return any(work["from"] <= int(frame.split()[0], 16) < work["to"] for frame in row["stack"])
-
-
-ok(bool(leaks) and all(in_function(r) for r in leaks), "leaks, kvslab trace: the function that leaked is in the stack: "
-   + "; ".join(leaks[0]["stack"] if leaks else []))
-ok(not [r for r in rows if r["refs"]], "leaks: what the workload gave back is not named")
-equal([k for k, v in dumped("held-after") if k["pool"] == work["pool"]], [], "leaks: nothing is held when the client has ended")
+equal({p["pid"] for p in private}, {work["pid"]}, "leaks, bpftool: their pid")
+references = {k["page"]: v for k, v in dumped("references") if k["pool"] == pool}
+equal(sorted(references), sorted(h >> 28 for h in (work["looked_up"], work["got"])), "leaks, bpftool: the planted references")
+for how, name in HOWS.items():
+    rows = rows_of("leaks", name)
+    equal(sorted((r["how"], r["pages"]) for r in rows), [("allocated", 3), ("looked up", 1), ("sealed", 1)],
+          f"leaks, {how}: the planted ones and no other")
+    equal({(r["pid"], r["comm"]) for r in rows}, {(work["pid"], "bpf_work")}, f"leaks, {how}: the pid and the program's name")
+    for manner, function in (("allocated", "leak_privates"), ("looked up", "leak_looked_up")):
+        stacks = [r["stack"] for r in rows if r["how"] == manner]
+        ok(len(stacks) == 1 and any(re.search(rf" {function}\+0x", frame) for frame in stacks[0]),
+           f"leaks, {how}: {function} is in the stack of what was {manner}: {stacks[:1]}")
+ok(re.search(r"leak_privates\+0x", text[text.find("@text-leaks-line"):]), "leaks, in text: the function")
+clean = got("clean")
+ok(clean and clean["stay"] + clean["ended"] == runs and min(clean["stay"], clean["ended"]) > 0, f"runs without a leak: {clean}")
+equal(got("trace-clean").get("rows"), [], f"leaks: {runs} runs without a leak, and none is named")
+equal((held("privates-after", pool), counts("references-after", pool)), ([], {}), "leaks: nothing is held when the client has ended")
+equal([k for k, v in dumped("clients-after") if k["pool"] == pool and not v["ending"]], [], "leaks: nor is there a client")
+# leaks, and lifetime, saw the end of what a pool had before: 50 private pages, and 5 references.
+begun = {"leaks": 55, "lifetime": 50}
 for p in PROGRAMS:
-    lost = dumped(f"lost-{p}")
-    lost = lost[0][1] if lost else {}
-    ok(lost.get("full") == 0 and lost.get("unknown") == 0 and lost.get("stacks") == 0, f"{p}, bpftool: nothing lost: {lost}")
+    lost = dict(dumped(f"lost-{p}"))
+    equal(lost, {0: 0, 1: begun.get(p, 0), 2: 0}, f"{p}, bpftool: lost")
     lost = got(f"trace-{p}").get("lost", {})
-    ok(lost.get("full") == 0 and lost.get("unknown") == 0 and lost.get("stacks") == 0, f"{p}, kvslab trace: nothing lost: {lost}")
+    equal(lost, {"full": 0, "unknown": begun.get(p, 0), "stacks": 0}, f"{p}, kvslab trace: lost")
     equal(said.get(f"trace-status-{p}"), "0", f"kvslab trace {p} ends well on SIGTERM")
+    equal(said.get(f"pinned-status-{p}", "").strip(), "0", f"kvslab trace {p} reads pinned maps")
     equal(said.get(f"text-status-{p}"), "0", f"kvslab trace {p} prints text")
-ok("CAP_BPF and CAP_PERFMON" in said.get("alice", ""), f"without rights: {said.get('alice')}")
+    ok(said.get(f"capable-{p}", "").startswith(f'0 {{"trace":"{p}"'), f"{p}: CAP_BPF and CAP_PERFMON are enough")
+
+# A program that grew is looked at by somebody: tests/vm/verified.
+size = dict(line.split() for line in open("tests/vm/verified") if line[0] != "#")
+now = dict(re.findall(r"^@verified-(\S+) (\d+)$", text, re.M))
+equal(sorted(now), sorted(size), "the verifier saw the programs of tests/vm/verified")
+for program, instructions in now.items():
+    ok(int(instructions) <= 1.2 * int(size.get(program, 0)), f"{program}: {instructions} instructions verified, {size.get(program)} recorded")
+
+for caps, lacks in (("none", "CAP_BPF and CAP_PERFMON"), ("38", "CAP_BPF"), ("39", "CAP_PERFMON")):
+    ok(f"needs {lacks};" in said.get(f"incapable-{caps}", ""), f"without rights: {said.get(f'incapable-{caps}')}")
+ok("are of version 99, this command reads" in said.get("newer", ""), f"newer maps: {said.get('newer')}")
+ok("give a folder in which the maps of frag.bpf.o are pinned" in said.get("nothing", ""), f"no maps: {said.get('nothing')}")
+links, during = map(int, said.get("killed-links", "0 0").split())
+ok(during > links, f"a trace has links: {links}, then {during}")
+equal(said.get("killed-links-after"), f"{links} {links}", "killed by SIGKILL it leaves none")
+equal(said.get("killed-pins", "").split(), sorted(PROGRAMS), "and pins nothing")
 ok(said.get("rmmod-attached") != "0", "attached programs keep the module")
-equal(said.get("rmmod"), "0", "without them it goes")
+equal(said.get("rmmod"), "1", "without them it goes")
 ok("is the module loaded" in said.get("no-module", ""), f"without the module: {said.get('no-module')}")
 print(f"1..{n}")
 sys.exit(bad > 0)
