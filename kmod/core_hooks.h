@@ -4,6 +4,7 @@
 #ifndef _KVSLAB_CORE_HOOKS_H
 #define _KVSLAB_CORE_HOOKS_H
 
+#include "policy.h"
 #include "trace.h"
 
 /* event.c. Under the arena's lock. data: struct kvslab_pool. Counts in extents. */

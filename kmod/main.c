@@ -3,6 +3,7 @@
 #include <linux/module.h>
 
 #include "kmod.h"
+#include "policy.h"
 
 static unsigned int extents;
 module_param(extents, uint, 0444);
@@ -30,6 +31,7 @@ static int __init kvslab_init(void)
 	if (r)
 		goto free_nodes;
 	kvslab_debug_init();
+	kvslab_policy_init();
 	return 0;
 
 free_nodes:

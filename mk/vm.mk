@@ -56,3 +56,8 @@ $(BUILD)/kselftest/test_abi_03: tests/kselftest/test_abi_03.c kmod/uapi/kvslab.h
 	@mkdir -p $(@D)
 	$(CC) -m32 -std=gnu11 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static $(WARN) \
 		-Wno-missing-prototypes -I/usr/include/$$($(CC) -print-multiarch) -Ikmod/uapi -o $@ $<
+
+.PHONY: check-matrix
+check-matrix: ## the kselftests on Debian's 6.12 and 7.x, in guests; KERNELS='6.12', TESTS='test_a_01 ...' choose
+	@scripts/setup.sh matrix
+	@scripts/check-matrix.sh $(TESTS)

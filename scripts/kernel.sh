@@ -44,6 +44,11 @@ fetch() {
 		dpkg-deb -x "$folder"/deb/*.deb "$folder"
 		rm -r "$folder/deb"
 	done
+	# 7.x has the image among its modules.
+	if [ ! -e "$folder/boot/vmlinuz-$1" ] && [ -e "$folder/usr/lib/modules/$1/vmlinuz" ]; then
+		mkdir -p "$folder/boot"
+		ln "$folder/usr/lib/modules/$1/vmlinuz" "$folder/boot/vmlinuz-$1"
+	fi
 }
 
 if [ -n "${KERNEL:-}" ]; then

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-# usage: scripts/setup.sh [build|demo|check|long]
+# usage: scripts/setup.sh [build|demo|check|long|matrix]
 # Installs what is missing on Debian 12 or 13, and nothing if nothing is: the means to build, to run the demo, to run
-# the tests (the default), or the long ones too. As root, or with sudo.
+# the tests (the default), the long ones too, or those of other kernels. As root, or with sudo.
 set -eu
 
 say() { echo "setup: $*" >&2; }
@@ -13,8 +13,8 @@ fail() {
 
 level=${1:-check}
 case $level in
-build | demo | check | long) ;;
-*) fail "\"$level\" is none of build, demo, check and long" ;;
+build | demo | check | long | matrix) ;;
+*) fail "\"$level\" is none of build, demo, check, long and matrix" ;;
 esac
 
 missing=
@@ -72,6 +72,10 @@ look() {
 	need xz-utils have xz
 	need zstd have zstd
 	[ "$level" = check ] && return
+	if [ "$level" = matrix ]; then
+		need mmdebstrap have mmdebstrap
+		return
+	fi
 	need libclang-rt-dev fuzzer
 }
 

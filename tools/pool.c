@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* kvslab pool: create, list, stat, set, destroy. */
+/* kvslab pool: create, list, stat, set, destroy, policy. */
 #include "pool.h"
 
 #include <argp.h>
@@ -431,6 +431,13 @@ static int look(struct pool_opts *o)
 	return o->name ? print_pool(o->name, o->json) : stat_all(o->json);
 }
 
+static int policy(struct pool_opts *o)
+{
+	if (o->name)
+		die("policy takes no name; one policy decides for all pools");
+	return pool_policy(o->json);
+}
+
 static const struct verb {
 	const char *name;
 	int (*run)(struct pool_opts *o);
@@ -447,6 +454,9 @@ static const struct verb {
 	    NULL } },
 	{ "destroy", destroy,
 	  { destroy_options, parse, "NAME", "End a pool: its node goes, and its memory goes back.", NULL, NULL, NULL } },
+	{ "policy", policy,
+	  { look_options, parse, "", "Which policy gives cached pages their class, and so says which goes first.", NULL, NULL,
+	    NULL } },
 };
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
@@ -455,14 +465,14 @@ static error_t parse_none(int key, char *arg, struct argp_state *state)
 {
 	(void)state;
 	if (key == ARGP_KEY_ARG)
-		die("\"%s\" is nothing that can be done with a pool; give create, list, stat, set or destroy", arg);
+		die("\"%s\" is nothing that can be done with a pool; give create, list, stat, set, destroy or policy", arg);
 	if (key == ARGP_KEY_NO_ARGS)
-		die("what to do is not given; give create, list, stat, set or destroy, or --help");
+		die("what to do is not given; give create, list, stat, set, destroy or policy, or --help");
 	return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp none = {
-	NULL, parse_none, "create|list|stat|set|destroy [NAME] [OPTION...]",
+	NULL, parse_none, "create|list|stat|set|destroy|policy [NAME] [OPTION...]",
 	"Pools in the kernel: made, looked at, changed and ended. They stay when their clients end.\v"
 	"kvslab pool create NAME --max SIZE [--min SIZE] [--owner USER] [--group GROUP] [--mode MODE] [--numa NODE] "
 	"[--cgroup PATH]\n"
@@ -470,7 +480,8 @@ static const struct argp none = {
 	"kvslab pool stat [NAME]\n"
 	"kvslab pool set NAME [--min SIZE] [--max SIZE] [--owner USER] [--group GROUP] [--mode MODE] [--low PERCENT] "
 	"[--high PERCENT]\n"
-	"kvslab pool destroy NAME [--force]\n\n"
+	"kvslab pool destroy NAME [--force]\n"
+	"kvslab pool policy\n\n"
 	"All take --json; `kvslab pool VERB --help' lists a verb's options.", NULL, NULL, NULL
 };
 

@@ -44,6 +44,9 @@ int pool_read(struct pool_view *v, const char *name, bool slabs);
 uint64_t pool_arena_extents(void);
 void pool_view_free(struct pool_view *v);
 
+/* An exit status. */
+int pool_policy(bool json);
+
 void pool_print(const struct pool_view *v);
 void pool_print_line(const struct pool_view *v, bool head);
 json_t *pool_json(const struct pool_view *v);

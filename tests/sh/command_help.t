@@ -13,7 +13,7 @@ run "$kvslab" --help
 ok $? "--help names the commands"
 
 for command in run serve eval tokenize inspect bench "bench serve" pool "pool create" "pool list" "pool stat" "pool set" \
-	"pool destroy" trace top map; do
+	"pool destroy" "pool policy" trace top map; do
 	# shellcheck disable=SC2086 # one of them is two words
 	run "$kvslab" $command --help
 	ok "$status" "$command --help exits 0"
@@ -56,7 +56,7 @@ def fact(good, what):
 standard = {"help", "usage", "version"}
 everything = {}
 for command in ("run", "serve", "eval", "tokenize", "inspect", "bench", "bench serve", "pool", "pool create", "pool list",
-                "pool stat", "pool set", "pool destroy", "trace", "top", "map"):
+                "pool stat", "pool set", "pool destroy", "pool policy", "trace", "top", "map"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
             continue

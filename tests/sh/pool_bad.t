@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 [ -x "$kvslab" ] || skip_all "$kvslab is not built"
 pool=("$kvslab" pool)
 
-fails 'what to do is not given; give create, list, stat, set or destroy' "no verb" -- "${pool[@]}"
+fails 'what to do is not given; give create, list, stat, set, destroy or policy' "no verb" -- "${pool[@]}"
 fails '"drop" is nothing that can be done' "another verb" -- "${pool[@]}" drop chat
 fails 'no pool is named' "create without a name" -- "${pool[@]}" create --max 1G
 fails 'no pool is named' "set without a name" -- "${pool[@]}" set --max 1G

@@ -69,6 +69,6 @@ setup check
 [ "$status" -eq 0 ] && grep -qx -- '.*install --no-install-recommends mandoc' "$tmp/log"
 ok $? "only what is missing is asked for"
 setup nonsense
-[ "$status" -eq 1 ] && says 'nonsense.*none of build, demo, check and long'
+[ "$status" -eq 1 ] && says 'nonsense.*none of build, demo, check, long and matrix'
 ok $? "an unknown word"
 finish
