@@ -6,6 +6,7 @@
 #ifndef _KVSLAB_COMPAT_H
 #define _KVSLAB_COMPAT_H
 
+#include <linux/file.h>
 #include <linux/io_uring.h>
 #include <linux/list_lru.h>
 #include <linux/mm.h>
@@ -62,6 +63,17 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 	vma->vm_flags &= ~flags;
 }
 #endif
+
+/* ---- a descriptor for a file, if the security module lets it pass ---- */
+
+static inline int kvslab_receive_fd(struct file *file, unsigned int flags)
+{
+#ifdef KVSLAB_HAVE_RECEIVE_FD_USER
+	return receive_fd(file, NULL, flags);
+#else
+	return receive_fd(file, flags);
+#endif
+}
 
 /* ---- list_lru ---- */
 

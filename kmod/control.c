@@ -89,10 +89,13 @@ static long ctl_destroy(struct file *file, void *args, void __user *user, u32 si
 
 #define COMMAND(number, type, function) \
 	{ number, sizeof(struct type), sizeof(struct type), true, function }
+/* One whose structure has grown: @last is the last member that it had at first. */
+#define GROWN(number, type, last, function) \
+	{ number, offsetofend(struct type, last), sizeof(struct type), true, function }
 
 static const struct kvslab_command commands[] = {
-	COMMAND(KVSLAB_CTL_CREATE, kvslab_args_create, ctl_create),
-	COMMAND(KVSLAB_CTL_SET, kvslab_args_set, ctl_set),
+	GROWN(KVSLAB_CTL_CREATE, kvslab_args_create, reserved, ctl_create),
+	GROWN(KVSLAB_CTL_SET, kvslab_args_set, reserved, ctl_set),
 	COMMAND(KVSLAB_CTL_LIST, kvslab_args_list, ctl_list),
 	COMMAND(KVSLAB_CTL_DESTROY, kvslab_args_destroy, ctl_destroy),
 };

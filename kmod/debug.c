@@ -14,7 +14,7 @@ static int check_show(struct seq_file *m, void *unused)
 {
 	char why[200] = "";
 
-	if (kvc_check(kvslab_arena, why, sizeof(why)))
+	if (kvc_check(kvslab_arena, why, sizeof(why)) || kvslab_devices_check(why, sizeof(why)))
 		seq_printf(m, "broken: %s\n", why);
 	else
 		seq_puts(m, "ok\n");

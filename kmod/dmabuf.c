@@ -88,6 +88,11 @@ static const struct dma_buf_ops export_ops = {
 	.release = export_release,
 };
 
+bool kvslab_is_export(const struct dma_buf *buf)
+{
+	return buf->ops == &export_ops;
+}
+
 long kvslab_cmd_export(struct file *file, void *args, void __user *user, u32 size, bool nowait)
 {
 	struct kvslab_pool *pool = ((struct kvslab_client *)file->private_data)->pool;
@@ -111,6 +116,8 @@ long kvslab_cmd_export(struct file *file, void *args, void __user *user, u32 siz
 		return -ENOENT;
 	if (nowait)
 		return -EAGAIN;
+	if (kvslab_exports(file->private_data))
+		return -EBUSY;
 	e = kmalloc(sizeof(*e), GFP_KERNEL_ACCOUNT);
 	if (!e)
 		return -ENOMEM;
@@ -135,6 +142,11 @@ long kvslab_cmd_export(struct file *file, void *args, void __user *user, u32 siz
 KVSLAB_IMPORT_DMA_BUF;
 
 #else
+
+bool kvslab_is_export(const struct dma_buf *buf)
+{
+	return false;
+}
 
 long kvslab_cmd_export(struct file *file, void *args, void __user *user, u32 size, bool nowait)
 {

@@ -28,8 +28,12 @@ void kvslab_hook_held(void *data, u32 held, u32 min, u32 max, u32 low, u32 high,
 		      u64 rises)
 {
 	struct kvslab_pool *pool = data;
-	struct kvslab_counters *c = pool->counters;
+	struct kvslab_counters *c;
 
+	/* Of device memory. */
+	if (!pool)
+		return;
+	c = pool->counters;
 	WRITE_ONCE(c->seq, c->seq + 1);
 	smp_wmb();
 	WRITE_ONCE(c->min, min);
@@ -51,7 +55,7 @@ void kvslab_wake(const struct kvc_op *op)
 
 	for (i = 0; i < op->nr_wakes; i++) {
 		rcu_read_lock();
-		pool = xa_load(&kvslab_pools, op->wake[i]);
+		pool = xa_load(&kvslab_pools, KVSLAB_CORE_POOL(op->wake[i]));
 		if (pool)
 			wake_up_poll(&pool->wait, EPOLLIN | EPOLLRDNORM);
 		rcu_read_unlock();
@@ -66,7 +70,7 @@ __poll_t kvslab_poll(struct file *file, struct poll_table_struct *table)
 	poll_wait(file, &pool->wait, table);
 	if (READ_ONCE(pool->dead))
 		return EPOLLIN | EPOLLRDNORM | EPOLLHUP;
-	return kvc_events(client->core, false) ? EPOLLIN | EPOLLRDNORM : 0;
+	return kvc_events(client->core, false) | kvslab_side_events(client, false) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 /* EVENTS: a dead pool's client still learns that it is dead, so this works when nothing else does.
@@ -81,7 +85,7 @@ long kvslab_cmd_events(struct file *file, void *args, void __user *user, u32 siz
 	/* An event that was told is gone, so first: can the answer be written? */
 	if (copy_to_user(user, args, size))
 		return -EFAULT;
-	a->events = kvc_events(client->core, true);
+	a->events = kvc_events(client->core, true) | kvslab_side_events(client, true);
 	if (READ_ONCE(client->pool->dead))
 		a->events |= KVSLAB_EVENT_DEAD;
 	return copy_to_user(user, args, size) ? -EFAULT : 0;

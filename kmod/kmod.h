@@ -4,11 +4,13 @@
  * windows on it.
  *
  * Who keeps whom. A pool is kept by its name (until DESTROY) and by its clients; a client by its
- * file, a file by its descriptors, mappings and dma-bufs. The last one to go ends the pool.
+ * file, a file by its descriptors, mappings and dma-bufs. The last one to go ends the pool. Device
+ * memory: see import.c.
  *
  * Locks, outside those of the core (core/core.h), which are the innermost:
  *
  *   kvslab_mutex            names, nodes and limits of pools; their lists of clients
+ *   kvslab_device_mutex     (import.c) arenas of device memory, and who has sides of them
  *   pool->cache_mutex       one CACHE command at a time
  *   mmap_lock               (the kernel's) held where a fault or mmap() comes in
  *   extent->map_sem         read: from looking at a page's state to having mapped its frames; write:
@@ -23,6 +25,7 @@
 #define _KVSLAB_KMOD_H
 
 #include <linux/fs.h>
+#include <linux/kdev_t.h>
 #include <linux/kref.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
@@ -41,6 +44,7 @@
 
 struct poll_table_struct;
 struct io_uring_cmd;
+struct dma_buf;
 
 /* ---- hostmem.c: the arena and the memory behind its extents ---- */
 
@@ -74,6 +78,16 @@ static inline struct page *kvslab_frame(const struct kvslab_extent *x, u32 i)
 /* ---- pools and clients ---- */
 
 struct kvslab_node;
+struct kvslab_device;
+struct kvslab_side;
+
+/* A pool's arenas of device memory; import.c's, under its mutex. */
+struct kvslab_devices {
+	struct kvslab_device *arena[KVC_ARENAS_MAX]; /* by number; 0 is the host's: NULL */
+	u32 epoch[KVC_ARENAS_MAX]; /* where the next with this number begins */
+	u32 last; /* number given */
+	u32 used, max; /* extents */
+};
 
 struct kvslab_pool {
 	struct kvc_pool *core;
@@ -88,6 +102,7 @@ struct kvslab_pool {
 	wait_queue_head_t wait; /* who polls */
 	struct kvslab_counters *counters; /* one frame */
 	struct mutex cache_mutex;
+	struct kvslab_devices devices;
 	atomic64_t reclaimed; /* extents */
 	spinlock_t users_lock; /* of users: window.c */
 	struct list_head users;
@@ -113,6 +128,11 @@ struct kvslab_client {
 	struct pid *pid; /* who opened it */
 	char comm[TASK_COMM_LEN];
 	void *work; /* command.c's, when no command has it */
+	/* import.c */
+	struct kvslab_side __rcu *side[KVC_ARENAS_MAX]; /* of device arenas */
+	struct list_head imports;
+	bool exports; /* it has, so it may not import */
+	atomic_t events; /* beside the core's */
 };
 
 extern struct mutex kvslab_mutex;
@@ -141,7 +161,8 @@ struct inode *kvslab_inode_new(void);
 int kvslab_control_init(void);
 void kvslab_control_exit(void);
 
-/* serve.c: what the core's calls ask for. After the last call, kvslab_serve_end(). */
+/* serve.c: what the core's calls ask for. After the last call, kvslab_serve_end(). @pool: whose host
+ * memory it is; NULL: of device memory. */
 void kvslab_serve(struct kvslab_pool *pool, struct kvc_op *op);
 void kvslab_serve_end(struct kvslab_pool *pool, struct kvc_op *op);
 
@@ -181,6 +202,7 @@ extern const struct kvslab_command kvslab_pool_commands[];
 extern const u32 kvslab_nr_pool_commands;
 long kvslab_cmd_stat(struct file *file, void *args, void __user *user, u32 size, bool nowait);
 long kvslab_cmd_slabs(struct file *file, void *args, void __user *user, u32 size, bool nowait);
+u32 kvslab_stat_caches(struct kvc_pool *core, u32 arena, struct kvslab_stat_cache *out, u32 n, u32 most);
 
 /* map.c */
 extern const struct vm_operations_struct kvslab_vm_ops, kvslab_counters_vm_ops;
@@ -219,6 +241,35 @@ void kvslab_quarantine_kick(void);
 
 /* dmabuf.c */
 long kvslab_cmd_export(struct file *file, void *args, void __user *user, u32 size, bool nowait);
+
+bool kvslab_is_export(const struct dma_buf *buf);
+
+/* import.c: arenas of device memory */
+long kvslab_cmd_import(struct file *file, void *args, void __user *user, u32 size, bool nowait);
+long kvslab_cmd_deposit(struct file *file, void *args, void __user *user, u32 size, bool nowait);
+long kvslab_cmd_receive(struct file *file, void *args, void __user *user, u32 size, bool nowait);
+struct kvslab_side *kvslab_side_get(struct kvslab_client *client, u32 id, bool join, bool nowait);
+void kvslab_side_put(struct kvslab_side *side);
+struct kvc_client *kvslab_side_core(struct kvslab_side *side);
+struct kvc_pool *kvslab_side_pool(struct kvslab_side *side, u32 *extents);
+u32 kvslab_side_events(struct kvslab_client *client, bool clear);
+void kvslab_devices_leave(struct kvslab_client *client);
+void kvslab_devices_end(struct kvslab_pool *pool);
+int kvslab_exports(struct kvslab_client *client); /* it is about to: 0 or -EBUSY */
+int kvslab_devices_limit(struct kvslab_pool *pool, u64 max);
+u32 kvslab_devices_stat(const struct kvslab_client *client, struct kvslab_stat_arena *out, u32 n,
+			u32 *used, u32 *max);
+u32 kvslab_devices_caches(struct kvslab_pool *pool, struct kvslab_stat_cache *out, u32 n, u32 most);
+int kvslab_devices_slabs(struct kvslab_pool *pool, u32 id, u32 *from, struct kvc_slab_stat *slabs, u32 n);
+int kvslab_devices_check(char *why, size_t n);
+
+/* Pools of the core, as wakes and tracepoints name them: the pool's id, and its arena above it. */
+#define KVSLAB_CORE_ID(arena, pool) ((arena) << MINORBITS | (pool))
+#define KVSLAB_CORE_POOL(id) ((id) & MINORMASK)
+/* Caches, as commands name them; 0 .. 15 are of host memory. */
+#define KVSLAB_CACHE_ID(arena, cache) ((arena) << 8 | (cache))
+#define KVSLAB_CACHE_ARENA(id) ((id) >> 8)
+#define KVSLAB_CACHE_CORE(id) ((id) & 0xff)
 
 /* debug.c */
 void kvslab_debug_init(void);

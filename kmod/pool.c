@@ -172,6 +172,7 @@ int kvslab_pool_create(const struct kvslab_args_create *args, struct kvslab_pool
 	pool->mode = args->mode;
 	pool->high = args->high ?: 900;
 	pool->low = args->low ?: min(750u, pool->high);
+	kvslab_devices_limit(pool, args->device_max);
 	r = uid_valid(pool->uid) && gid_valid(pool->gid) ? set_payer(pool, args) : -EINVAL;
 	if (r)
 		goto fail;
@@ -250,6 +251,7 @@ int kvslab_pool_destroy(const char *name, u32 flags)
 	if (r)
 		return r;
 	kvslab_unmap_all(pool);
+	kvslab_devices_end(pool);
 	wake_up_poll(&pool->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
 	kvslab_pool_put(pool);
 	return 0;
@@ -264,6 +266,7 @@ static int change(struct kvslab_pool *pool, const struct kvslab_args_set *args)
 	kgid_t gid = make_kgid(current_user_ns(), args->gid);
 	struct kvc_stat stat;
 	struct kvc_op *op;
+	u32 device_max;
 	int r;
 
 	if (args->mask & KVSLAB_SET_OWNER && (!uid_valid(uid) || !gid_valid(gid)))
@@ -281,9 +284,16 @@ static int change(struct kvslab_pool *pool, const struct kvslab_args_set *args)
 	op = kmalloc(sizeof(*op), GFP_KERNEL);
 	if (!op)
 		return -ENOMEM;
-	kvc_op_init(op);
-	r = kvc_pool_set(pool->core, &params, op);
-	kvslab_serve_end(pool, op);
+	device_max = READ_ONCE(pool->devices.max);
+	if (args->mask & KVSLAB_SET_DEVICE)
+		r = kvslab_devices_limit(pool, args->device_max);
+	if (!r) {
+		kvc_op_init(op);
+		r = kvc_pool_set(pool->core, &params, op);
+		kvslab_serve_end(pool, op);
+		if (r)
+			WRITE_ONCE(pool->devices.max, device_max);
+	}
 	kfree(op);
 	if (r)
 		return r;
@@ -303,7 +313,8 @@ static int change(struct kvslab_pool *pool, const struct kvslab_args_set *args)
 }
 
 #define SET_ALL \
-	(KVSLAB_SET_MIN | KVSLAB_SET_MAX | KVSLAB_SET_OWNER | KVSLAB_SET_MODE | KVSLAB_SET_MARKS)
+	(KVSLAB_SET_MIN | KVSLAB_SET_MAX | KVSLAB_SET_OWNER | KVSLAB_SET_MODE | KVSLAB_SET_MARKS | \
+	 KVSLAB_SET_DEVICE)
 
 int kvslab_pool_set(const struct kvslab_args_set *args)
 {

@@ -144,6 +144,7 @@ static int pool_open(struct inode *inode, struct file *file)
 	client->pool = pool;
 	client->pid = get_pid(task_tgid(current));
 	get_task_comm(client->comm, current);
+	INIT_LIST_HEAD(&client->imports);
 	mutex_lock(&kvslab_mutex);
 	list_add_tail(&client->node, &pool->clients);
 	mutex_unlock(&kvslab_mutex);
@@ -171,6 +172,7 @@ static int pool_release(struct inode *inode, struct file *file)
 	mutex_lock(&kvslab_mutex);
 	list_del(&client->node);
 	mutex_unlock(&kvslab_mutex);
+	kvslab_devices_leave(client);
 	kvc_op_init(op);
 	KVSLAB_RUN(pool, op, kvc_client_exit(client->core, op));
 	kfree(op);

@@ -73,8 +73,12 @@ void kvslab_token_free(struct kvslab_token *token)
 
 void kvslab_hook_idle(void *data, u32 extent, bool is_idle)
 {
-	struct kvslab_token *token = kvslab_extents[extent].token;
+	struct kvslab_token *token;
 
+	/* Of device memory. */
+	if (!data)
+		return;
+	token = kvslab_extents[extent].token;
 	if (is_idle)
 		list_lru_add_obj(&idle, &token->lru);
 	else

@@ -90,22 +90,28 @@ static void zap(struct kvslab_pool *pool, struct kvc_zap *zap)
 		kvslab_quarantine_kick();
 }
 
-static void supply(struct kvslab_pool *pool, struct kvc_need *need)
+static void take_back(struct kvc_need *need)
 {
-	if (need->size[1]) {
-		need->mem[1] = kvslab_table_alloc(need->size[1]);
-		if (!need->mem[1])
-			return;
-	}
-	need->mem[0] = kvslab_table_alloc(need->size[0]);
-	if (!need->mem[0])
-		goto none;
-	if (need->kind != KVC_NEED_SLAB || !kvslab_extent_back(pool, need->extent))
-		return;
-none:
 	kvfree(need->mem[0]);
 	kvfree(need->mem[1]);
 	need->mem[0] = need->mem[1] = NULL;
+}
+
+static bool supply_tables(struct kvc_need *need)
+{
+	need->mem[0] = kvslab_table_alloc(need->size[0]);
+	if (need->size[1])
+		need->mem[1] = kvslab_table_alloc(need->size[1]);
+	if (need->mem[0] && (need->mem[1] || !need->size[1]))
+		return true;
+	take_back(need);
+	return false;
+}
+
+static void supply(struct kvslab_pool *pool, struct kvc_need *need)
+{
+	if (supply_tables(need) && need->kind == KVC_NEED_SLAB && kvslab_extent_back(pool, need->extent))
+		take_back(need);
 }
 
 /* A call of one pool may release extents of another one, which is kept by its slab until then. */
@@ -126,10 +132,25 @@ static void free_tables(struct kvc_op *op)
 		kvfree(table);
 }
 
+/* Device memory is there, and nobody has it by us: there is nothing but tables to be had. */
+static void serve_device(struct kvc_op *op)
+{
+	u32 i;
+
+	for (i = 0; i < op->nr_needs; i++)
+		supply_tables(&op->need[i]);
+	free_tables(op);
+	cond_resched();
+}
+
 void kvslab_serve(struct kvslab_pool *pool, struct kvc_op *op)
 {
 	u32 i;
 
+	if (!pool) {
+		serve_device(op);
+		return;
+	}
 	for (i = 0; i < op->nr_releases; i++)
 		release(&op->release[i]);
 	for (i = 0; i < op->nr_zaps; i++)

@@ -7,7 +7,7 @@ vm_ko := $(if $(wildcard kmod/*.c),$(BUILD)/vm/kvslab.ko)
 vm_options = $(addprefix --ko ,$(vm_ko)) --path $(BUILD)/kvslab
 kselftests := $(patsubst tests/kselftest/%.c,$(BUILD)/kselftest/%,$(wildcard tests/kselftest/test_*.c))
 kselftests += $(BUILD)/kselftest/vm-walk
-kselftest_lib := $(call obj,tests/kselftest/ks.c)
+kselftest_lib := $(call obj,tests/kselftest/ks.c tests/kselftest/dev.c)
 
 .PHONY: module module-vm kselftests check-vm vm-run vm-shell
 module: ## build/kvslab.ko for the running kernel, or KDIR=/path/to/headers
@@ -24,7 +24,8 @@ module: ## build/kvslab.ko for the running kernel, or KDIR=/path/to/headers
 
 module-vm: # always asks Kbuild, which knows what is old
 	@[ -z '$(vm_ko)' ] || { found=$$(scripts/kernel.sh) && eval "$$found" && \
-		scripts/module.sh "$$KDIR" $(BUILD)/vm/kvslab.ko "$$VMLINUX"; }
+		scripts/module.sh "$$KDIR" $(BUILD)/vm/kvslab.ko "$$VMLINUX" && \
+		scripts/exporter.sh "$$KDIR" $(BUILD)/vm/exporter.ko; }
 
 kselftests: $(kselftests) ## build the tests that run in the guest
 

@@ -10,19 +10,23 @@ BUILD=${BUILD:-build}
 results=$BUILD/vm/runtime
 export KVSLAB_TEST_POOL=device
 [ $# -gt 0 ] || set -- pool_calls pool_event pool_device pool_random pool_threads seq_model sched_calls sched_order \
-	sched_batch sched_clients sched_fault sched_score sched_storm sched_events sched_ring model_invariance test_warm_01 test_uapi_01
+	sched_batch sched_clients sched_fault sched_score sched_storm sched_events sched_ring model_invariance test_warm_01 test_uapi_01 test_device_01
 programs=() units=() files=(tests/vm/serve.sh build/models/f32-gqa8.gguf)
+# The program in docs/$1.md.
+program() { # program TEXT PROGRAM
+	mkdir -p "$BUILD/vm/example/linux"
+	cp kmod/uapi/kvslab.h "$BUILD/vm/example/linux/"
+	# shellcheck disable=SC2016 # they are no commands
+	sed -n '/^```c$/,/^```$/p' "docs/$1.md" | sed '1d;$d' >"$BUILD/vm/example/$2.c"
+	gcc -std=gnu11 -Wall -Wextra -Werror -O1 -static -I "$BUILD/vm/example" -o "$BUILD/vm/example/$2" \
+		"$BUILD/vm/example/$2.c" || exit 1
+	files+=("$BUILD/vm/example/$2")
+	programs+=("tests/vm/$name")
+}
 for name in "$@"; do
 	case $name in
-	test_uapi_01)
-		mkdir -p "$BUILD/vm/example/linux"
-		cp kmod/uapi/kvslab.h "$BUILD/vm/example/linux/"
-		sed -n '/^```c$/,/^```$/p' docs/uapi.md | sed '1d;$d' >"$BUILD/vm/example/example.c"
-		gcc -std=gnu11 -Wall -Wextra -Werror -O1 -static -I "$BUILD/vm/example" -o "$BUILD/vm/example/example" \
-			"$BUILD/vm/example/example.c" || exit 1
-		files+=("$BUILD/vm/example/example")
-		programs+=("tests/vm/$name")
-		;;
+	test_uapi_01) program uapi example ;;
+	test_device_01) program device device-example ;;
 	test_*) programs+=("tests/vm/$name") ;;
 	*)
 		units+=("$BUILD/tests/$name")
@@ -38,7 +42,7 @@ for f in "${files[@]}"; do
 	options+=(--file "$f")
 done
 [ ! -f "$BUILD/kselftest/vm-walk" ] || options+=(--path "$BUILD/kselftest/vm-walk")
-tests/vm/guest.py tests --ko "$BUILD/vm/kvslab.ko" --path "$BUILD/kvslab" --logs "$BUILD/vm" --timeout 1500 "${options[@]}" \
+tests/vm/guest.py tests --ko "$BUILD/vm/kvslab.ko" --path "$BUILD/kvslab" --logs "$BUILD/vm" --with-module vgem --timeout 1500 "${options[@]}" \
 	-- "$results" "${programs[@]}" || exit 1
 # shellcheck disable=SC2086 # options are words
 prove ${PROVE_ARGS:-} --exec cat "$results"/*.tap && exit

@@ -19,7 +19,7 @@ rm -rf "$results"
 mkdir -p "$results"
 
 options=(--path "$BUILD/kvslab" --path "$BUILD/kselftest/vm-walk" --logs "$folder" --parameters extents=160)
-for f in "$BUILD"/bpf/{lru,keep_prefixes,nonsense,sleeps}.bpf.o ${VM_FILES:-}; do
+for f in "$BUILD"/bpf/{lru,keep_prefixes,nonsense,sleeps}.bpf.o "$folder/exporter.ko" ${VM_FILES:-}; do
 	[ ! -e "$f" ] || options+=(--file "$f")
 done
 [ ! -f "$ko" ] || options+=(--ko "$ko")

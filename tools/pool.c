@@ -27,34 +27,36 @@ enum {
 	KEY_CGROUP,
 	KEY_LOW,
 	KEY_HIGH,
+	KEY_DEVICE_MAX,
 	KEY_FORCE,
 	KEY_JSON,
 };
 
 struct pool_opts {
 	const char *name, *cgroup;
-	uint64_t min, max;
+	uint64_t min, max, device_max;
 	uint32_t uid, gid, mode, low, high;
 	int node;
-	bool has_min, has_max, has_uid, has_gid, has_mode, has_low, has_high, force, json;
+	bool has_min, has_max, has_uid, has_gid, has_mode, has_low, has_high, has_device_max, force, json;
 };
 
 /* What set leaves out stays. */
-#define SIZE_OPTIONS(min, max, owner, group, mode, low, high)                                                  \
+#define SIZE_OPTIONS(min, max, owner, group, mode, low, high, device_max)                                      \
 	{ "min", KEY_MIN, "SIZE", 0, "What it is guaranteed, set aside now " min, 0 },                         \
 	{ "max", KEY_MAX, "SIZE", 0, "What it may hold " max, 0 },                                             \
 	{ "owner", KEY_OWNER, "USER", 0, "Who owns the node, by name or number " owner, 0 },                   \
 	{ "group", KEY_GROUP, "GROUP", 0, "The node's group, by name or number " group, 0 },                   \
 	{ "mode", KEY_MODE, "MODE", 0, "The node's permissions, octal, up to 0666 " mode, 0 },                 \
 	{ "low", KEY_LOW, "PERCENT", 0, "Relief comes when so much of the limit is held " low, 0 },            \
-	{ "high", KEY_HIGH, "PERCENT", 0, "Pressure begins when more of the limit is held " high, 0 }
+	{ "high", KEY_HIGH, "PERCENT", 0, "Pressure begins when more of the limit is held " high, 0 },         \
+	{ "device-max", KEY_DEVICE_MAX, "SIZE", 0, "Device memory that its clients may bring into it " device_max, 0 }
 #define STAYS "(default: as it is)"
 
 #define JSON_OPTION { "json", KEY_JSON, 0, 0, "Print JSON, an object for each pool, one a line (default: text)", 0 }
 
 static const struct argp_option create_options[] = {
 	SIZE_OPTIONS("(default: 0)", "(required)", "(default: you)", "(default: yours)", "(default: 0660)", "(default: 75)",
-		     "(default: 90)"),
+		     "(default: 90)", "(default: 0)"),
 	{ "numa", KEY_NUMA, "NODE", 0, "Take memory of this NUMA node (default: any)", 0 },
 	{ "cgroup", KEY_CGROUP, "PATH", 0,
 	  "Charge its memory to this control group, as /sys/fs/cgroup/kv or kv (default: that of this command)", 0 },
@@ -62,7 +64,7 @@ static const struct argp_option create_options[] = {
 	{ 0 }
 };
 static const struct argp_option set_options[] = {
-	SIZE_OPTIONS(STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, STAYS), JSON_OPTION, { 0 }
+	SIZE_OPTIONS(STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, STAYS), JSON_OPTION, { 0 }
 };
 static const struct argp_option look_options[] = { JSON_OPTION, { 0 } };
 static const struct argp_option destroy_options[] = {
@@ -117,6 +119,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MAX:
 		o->max = arg_extents("--max", arg);
 		o->has_max = true;
+		return 0;
+	case KEY_DEVICE_MAX:
+		o->device_max = !strcmp(arg, "0") ? 0 : arg_extents("--device-max", arg);
+		o->has_device_max = true;
 		return 0;
 	case KEY_OWNER:
 		o->uid = arg_user(arg);
@@ -240,6 +246,7 @@ static int create(struct pool_opts *o)
 	args.node = o->node;
 	args.low = o->low;
 	args.high = o->high;
+	args.device_max = o->device_max;
 	if (o->cgroup) {
 		args.cgroup_fd = open_cgroup(o->cgroup);
 		args.flags = KVSLAB_POOL_CGROUP;
@@ -286,17 +293,22 @@ static int set(struct pool_opts *o)
 	args.mode = o->mode;
 	args.low = o->has_low ? o->low : v.pool.max ? (uint32_t)(v.pool.low * 1000 / v.pool.max) : 0;
 	args.high = o->has_high ? o->high : v.pool.max ? (uint32_t)(v.pool.high * 1000 / v.pool.max) : 0;
+	args.device_max = o->device_max;
 	args.mask = (o->has_min ? KVSLAB_SET_MIN : 0) | (o->has_max ? KVSLAB_SET_MAX : 0) |
 		    (o->has_uid || o->has_gid ? KVSLAB_SET_OWNER : 0) | (o->has_mode ? KVSLAB_SET_MODE : 0) |
-		    (o->has_low || o->has_high ? KVSLAB_SET_MARKS : 0);
+		    (o->has_low || o->has_high ? KVSLAB_SET_MARKS : 0) |
+		    (o->has_device_max ? KVSLAB_SET_DEVICE : 0);
 	if (!args.mask)
-		die("nothing to change is given; give --min, --max, --owner, --group, --mode, --low or --high");
+		die("nothing to change is given; give --min, --max, --owner, --group, --mode, --low, --high or --device-max");
 	rc = pool_control(KVSLAB_CTL_SET, &args, sizeof(args));
 	if (rc >= 0) {
 		pool_view_free(&v);
 		return o->json ? print_pool(o->name, true) : 0;
 	}
-	if (rc == -EBUSY)
+	if (rc == -EBUSY && v.device_size > o->device_max && o->has_device_max)
+		msg("%s has %llu MiB of device memory, more than --device-max %llu MiB; end the clients that brought it", o->name,
+		    (unsigned long long)(v.device_size >> 20), (unsigned long long)(o->device_max >> 20));
+	else if (rc == -EBUSY)
 		msg("%s holds %llu MiB, more than --max %llu MiB; wait until it holds less, or end some of its clients",
 		    o->name, (unsigned long long)v.pool.held * POOL_EXTENT_MIB, (unsigned long long)(o->max >> 20));
 	else if (rc == -ENOSPC)
@@ -475,11 +487,11 @@ static const struct argp none = {
 	NULL, parse_none, "create|list|stat|set|destroy|policy [NAME] [OPTION...]",
 	"Pools in the kernel: made, looked at, changed and ended. They stay when their clients end.\v"
 	"kvslab pool create NAME --max SIZE [--min SIZE] [--owner USER] [--group GROUP] [--mode MODE] [--numa NODE] "
-	"[--cgroup PATH]\n"
+	"[--cgroup PATH] [--device-max SIZE]\n"
 	"kvslab pool list\n"
 	"kvslab pool stat [NAME]\n"
 	"kvslab pool set NAME [--min SIZE] [--max SIZE] [--owner USER] [--group GROUP] [--mode MODE] [--low PERCENT] "
-	"[--high PERCENT]\n"
+	"[--high PERCENT] [--device-max SIZE]\n"
 	"kvslab pool destroy NAME [--force]\n"
 	"kvslab pool policy\n\n"
 	"All take --json; `kvslab pool VERB --help' lists a verb's options.", NULL, NULL, NULL

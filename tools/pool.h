@@ -19,8 +19,10 @@ struct pool_view {
 	struct kvslab_stat_pool pool;
 	struct kvslab_stat_cache *caches;
 	struct kvslab_stat_client *clients; /* without this process */
+	struct kvslab_stat_arena *arenas; /* of device memory */
 	struct kvslab_stat_slab *slabs; /* by extent; only where they were asked for */
-	uint32_t nr_caches, nr_clients, nr_slabs;
+	uint64_t device_max, device_size; /* bytes */
+	uint32_t nr_caches, nr_clients, nr_arenas, nr_slabs;
 	bool details; /* caches and clients were to be had */
 };
 

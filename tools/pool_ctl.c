@@ -139,6 +139,8 @@ static void leave_out_self(struct pool_view *v)
 	v->nr_clients = n;
 }
 
+#define ARENAS_MAX 64 /* a handle names no more */
+
 static int look(struct pool_view *v, int fd)
 {
 	struct kvslab_args_stat args;
@@ -148,13 +150,16 @@ static int look(struct pool_view *v, int fd)
 	for (;;) {
 		v->caches = calloc(caches, sizeof(*v->caches));
 		v->clients = calloc(clients, sizeof(*v->clients));
-		if (!v->caches || !v->clients)
+		v->arenas = calloc(ARENAS_MAX, sizeof(*v->arenas));
+		if (!v->caches || !v->clients || !v->arenas)
 			return -ENOMEM;
 		args = (struct kvslab_args_stat){
 			.caches = (uintptr_t)v->caches,
 			.clients = (uintptr_t)v->clients,
 			.nr_caches = caches,
 			.nr_clients = clients,
+			.arenas = (uintptr_t)v->arenas,
+			.nr_arenas = ARENAS_MAX,
 		};
 		rc = command(fd, KVSLAB_CMD_STAT, &args, sizeof(args));
 		if (rc)
@@ -168,6 +173,9 @@ static int look(struct pool_view *v, int fd)
 	v->pool = args.pool;
 	v->nr_caches = args.nr_caches;
 	v->nr_clients = args.nr_clients;
+	v->nr_arenas = args.nr_arenas;
+	v->device_max = args.device_max;
+	v->device_size = args.device_size;
 	v->details = true;
 	leave_out_self(v);
 	return 0;
@@ -236,6 +244,7 @@ void pool_view_free(struct pool_view *v)
 {
 	free(v->caches);
 	free(v->clients);
+	free(v->arenas);
 	free(v->slabs);
 	memset(v, 0, sizeof(*v));
 }

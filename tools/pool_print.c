@@ -129,6 +129,24 @@ static void print_clients(const struct pool_view *v)
 	}
 }
 
+static void print_arenas(const struct pool_view *v)
+{
+	uint32_t i;
+
+	if (!v->device_max)
+		return;
+	out_text("\n  device memory: %llu of %llu MiB\n", (unsigned long long)(v->device_size >> 20),
+		 (unsigned long long)(v->device_max >> 20));
+	for (i = 0; i < v->nr_arenas; i++) {
+		const struct kvslab_stat_arena *a = &v->arenas[i];
+
+		out_text("  arena %u, of client %u: %llu MiB, %llu in use; pages: %llu free, %llu private, %llu sealed, %llu "
+			 "cached%s\n", a->arena, a->client, (unsigned long long)(a->size >> 20), mib(a->slabs),
+			 (unsigned long long)a->free, (unsigned long long)a->private_pages, (unsigned long long)a->sealed,
+			 (unsigned long long)a->cached, a->flags & KVSLAB_ARENA_DEPOSIT ? "" : "; no file was deposited");
+	}
+}
+
 static void print_counts(const struct kvslab_stat_pool *p)
 {
 	out_text("\n  since it was made: %llu pages allocated, %llu given back, %llu sealed (%llu were there already)\n",
@@ -155,6 +173,7 @@ void pool_print(const struct pool_view *v)
 	print_sizes(p);
 	print_pages(v);
 	print_clients(v);
+	print_arenas(v);
 	print_counts(p);
 }
 
@@ -197,6 +216,22 @@ static json_t *clients_json(const struct pool_view *v)
 	return list;
 }
 
+static json_t *arenas_json(const struct pool_view *v)
+{
+	json_t *list = json_array();
+	uint32_t i;
+
+	for (i = 0; i < v->nr_arenas; i++) {
+		const struct kvslab_stat_arena *a = &v->arenas[i];
+
+		json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "arena",
+			(json_int_t)a->arena, "client", (json_int_t)a->client, "size", number(a->size), "slabs",
+			number(a->slabs), "free", number(a->free), "private", number(a->private_pages), "sealed",
+			number(a->sealed), "cached", number(a->cached), "deposit", (a->flags & KVSLAB_ARENA_DEPOSIT) != 0));
+	}
+	return list;
+}
+
 json_t *pool_json(const struct pool_view *v)
 {
 	const struct kvslab_stat_pool *p = &v->pool;
@@ -226,6 +261,8 @@ json_t *pool_json(const struct pool_view *v)
 	if (v->details) {
 		json_object_set_new(j, "caches", caches_json(v));
 		json_object_set_new(j, "client_list", clients_json(v));
+		json_object_set_new(j, "device", json_pack("{s:o, s:o, s:o}", "max", number(v->device_max), "size",
+			number(v->device_size), "arenas", arenas_json(v)));
 	}
 	return j;
 }

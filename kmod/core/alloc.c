@@ -224,6 +224,7 @@ static int take_extents(struct kvc_client *client, u32 id, struct kvc_op *op)
 			break;
 		need = &op->need[op->nr_needs++];
 		need->kind = KVC_NEED_SLAB;
+		need->there = pool->arena->device;
 		need->use = id;
 		need->extent = extent;
 		need->size[0] = kvc_slab_size(pages);

@@ -14,7 +14,7 @@ size_t kvc_arena_size(u32 extents)
 	return sizeof(struct kvc_arena) + extents * sizeof(struct kvc_extent);
 }
 
-struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents)
+static struct kvc_arena *arena_init(void *mem, u32 id, u32 extents, u32 epoch, bool device)
 {
 	struct kvc_arena *arena = mem;
 	u32 i;
@@ -24,6 +24,9 @@ struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents)
 	kvc_list_init(&arena->list);
 	arena->id = id;
 	arena->nr = extents;
+	arena->epoch = epoch;
+	arena->device = device;
+	arena->had = false;
 	arena->nr_free = extents;
 	arena->nr_backing = 0;
 	arena->committed = 0;
@@ -31,12 +34,37 @@ struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents)
 	arena->freed = 0;
 	for (i = 0; i < extents; i++) {
 		arena->extent[i].slab = NULL;
-		arena->extent[i].epoch = 1;
+		arena->extent[i].epoch = epoch;
 		arena->extent[i].state = KVC_EXTENT_FREE;
 		arena->extent[i].next = i + 1 < extents ? i + 1 : KVC_NONE;
 	}
 	arena->free = 0;
 	return arena;
+}
+
+struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents)
+{
+	return arena_init(mem, id, extents, 1, false);
+}
+
+struct kvc_arena *kvc_arena_init_device(void *mem, u32 id, u32 extents, u32 epoch)
+{
+	return arena_init(mem, id, extents, epoch ? epoch : 1, true);
+}
+
+u32 kvc_arena_epoch(struct kvc_arena *arena)
+{
+	u32 i, used, most = 0;
+
+	kvc_lock_take(&arena->lock);
+	for (i = 0; i < arena->nr; i++) {
+		used = (arena->extent[i].epoch - arena->epoch) & KVC_GENERATION_MASK;
+		if (used > most)
+			most = used;
+	}
+	kvc_lock_drop(&arena->lock);
+	most = (arena->epoch + most) & KVC_GENERATION_MASK;
+	return most ? most : 1;
 }
 
 int kvc_arena_exit(struct kvc_arena *arena)

@@ -495,8 +495,9 @@ static void check_index(struct walk *w, struct kvc_pool *pool)
 int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 {
 	struct walk w = { .arena = arena, .why = why, .n = n };
-	u32 i, states[3] = { 0 }, committed = 0, backing = 0, in_list = 0;
+	u32 i, states[3] = { 0 }, committed = 0, backing = 0, in_list = 0, pools = 0;
 	struct kvc_list *l;
+	u64 quarantined = 0;
 
 	lock_all(arena);
 	kvc_list_for(l, &arena->list) {
@@ -505,6 +506,8 @@ int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 		check_pool(&w, container_of(l, struct kvc_pool, node), &committed, &backing);
 		check_waiters(&w, container_of(l, struct kvc_pool, node));
 		check_index(&w, container_of(l, struct kvc_pool, node));
+		quarantined += container_of(l, struct kvc_pool, node)->nr_quarantined;
+		pools++;
 	}
 	for (i = 0; i < arena->nr; i++) {
 		states[arena->extent[i].state]++;
@@ -524,6 +527,9 @@ int kvc_check(struct kvc_arena *arena, char *why, size_t n)
 	RULE(&w, committed == arena->committed && committed <= arena->nr,
 	     "arena: %u extents committed, counted as %u, of %u", committed, arena->committed,
 	     arena->nr);
+	RULE(&w, !arena->device || (pools <= 1 && !quarantined),
+	     "device arena: %u pools, %llu pages quarantined", pools,
+	     (unsigned long long)quarantined);
 	RULE(&w, w.untold == arena->untold, "arena: %u pools untold, counted as %u", w.untold,
 	     arena->untold);
 	unlock_all(arena);

@@ -128,7 +128,8 @@ size_t kvc_client_size(struct kvc_pool *pool)
 	return sizeof(struct kvc_client) + pool->arena->nr * sizeof(struct kvc_record *);
 }
 
-int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
+static int client_init(void *mem, struct kvc_pool *pool, const struct kvc_client *twin,
+		       struct kvc_client **out)
 {
 	struct kvc_client *client = mem;
 	struct kvc_share *share;
@@ -156,7 +157,7 @@ int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
 		share->page_size = pool->cache[i]->page_size;
 		share->pinned = pool->cache[i]->pinned;
 	}
-	client->serial = ++pool->serial;
+	client->serial = twin ? twin->serial : ++pool->serial;
 	if (!kvc_client_id(client))
 		client->serial = ++pool->serial;
 	client->tell = pool->untold;
@@ -167,6 +168,17 @@ int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
 out:
 	kvc_lock_drop(&pool->lock);
 	return r;
+}
+
+int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **out)
+{
+	return client_init(mem, pool, NULL, out);
+}
+
+int kvc_client_init_as(void *mem, struct kvc_pool *pool, const struct kvc_client *twin,
+		       struct kvc_client **out)
+{
+	return client_init(mem, pool, twin, out);
 }
 
 /* The dead client's sealed pages in one slab lose its references. A stamp of their own: to sort all

@@ -9,7 +9,7 @@
  *
  *   arena   an array of extents (free, backing, slab), each with an epoch for its next slab's
  * generations. The memory of extent x is the caller's affair; the core only says when it is needed
- * and when not. pool    a trust domain in one arena, with min and max extents. Holds caches,
+ * and when not; that of a device arena is always there. pool    a trust domain in one arena, with min and max extents. Holds caches,
  * clients, the index. cache   the slabs of one page size in a pool; the ownerless ones by the
  * number of free pages. slab    an extent cut into pages: a ring of free pages, per page a state, a
  * generation, an index entry. Its owner is the client that may allocate from it. A slab in which
@@ -143,6 +143,7 @@ enum kvc_need_kind {
 struct kvc_need {
 	u8 kind;
 	u8 use; /* the core's */
+	bool there; /* NEED_SLAB: the memory is (a device arena's), tables alone are wanted */
 	u32 extent;
 	size_t size[2];
 	void *mem[2]; /* NULL when the call returns */
@@ -167,7 +168,8 @@ struct kvc_zap {
 	u32 extent;
 	u32 page_size; /* bytes */
 	u8 why;
-	bool waived; /* a pinned cache's: whether frames are in use does not matter, don't look */
+	bool waived; /* a pinned cache's, or of device memory: whether frames are in use does not
+			matter, don't look */
 	u64 pages[KVC_PAGES_MAX / 64];
 	u64 pinned[KVC_PAGES_MAX / 64]; /* 0 when the call returns */
 };
@@ -255,6 +257,16 @@ static inline void *kvc_op_table(struct kvc_op *op)
 /* @id: the arena's part of handles. @extents: 1 .. KVC_EXTENTS_MAX. */
 size_t kvc_arena_size(u32 extents);
 struct kvc_arena *kvc_arena_init(void *mem, u32 id, u32 extents);
+/*
+ * A *device* arena: memory that is there and stays, and that the caller cannot unmap or look at. So
+ * its slabs need tables alone, a release has nothing to do, a zap finds no page in use, and none is
+ * ever quarantined. It belongs to one pool from that one's beginning on, and never to a second.
+ * @epoch: 0, or what kvc_arena_epoch() said at the end of the arena that had this id before: then no
+ * handle of that one names a page of this one.
+ */
+struct kvc_arena *kvc_arena_init_device(void *mem, u32 id, u32 extents, u32 epoch);
+/* Where the generations of an arena that takes over the id may begin. Its pool has ended. */
+u32 kvc_arena_epoch(struct kvc_arena *arena);
 /* -EBUSY: a pool is left. Otherwise the memory may be freed. */
 int kvc_arena_exit(struct kvc_arena *arena);
 
@@ -269,7 +281,8 @@ struct kvc_pool_params {
 };
 
 size_t kvc_pool_size(void);
-/* -EINVAL: min > max, or max beyond the arena; -ENOSPC: the arena cannot guarantee min. */
+/* -EINVAL: min > max, or max beyond the arena; -ENOSPC: the arena cannot guarantee min; -EBUSY: a
+ * device arena that has, or had, its pool. */
 int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_params *params,
 		  struct kvc_pool **pool);
 /* Gives everything back. -EBUSY: it has clients, or a call of another pool is taking a slab from it
@@ -303,6 +316,10 @@ int kvc_cache_pages(struct kvc_pool *pool, u32 id, u32 *page_size);
 size_t kvc_client_size(struct kvc_pool *pool);
 /* -EINVAL: the pool is ending. */
 int kvc_client_init(void *mem, struct kvc_pool *pool, struct kvc_client **client);
+/* The same with the id of @twin, a client of another pool: the same user, as hooks and figures say it.
+ * In one pool all clients are made this way, or none. */
+int kvc_client_init_as(void *mem, struct kvc_pool *pool, const struct kvc_client *twin,
+		       struct kvc_client **client);
 /* Frees the client's private pages, drops its references. Then its memory may be freed. Never
  * fails. */
 int kvc_client_exit(struct kvc_client *client, struct kvc_op *op);

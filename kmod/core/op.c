@@ -20,6 +20,7 @@ struct kvc_need *kvc_need_table(struct kvc_op *op, enum kvc_use use, size_t size
 	need = &op->need[op->nr_needs++];
 	need->kind = KVC_NEED_TABLE;
 	need->use = use;
+	need->there = false;
 	need->extent = KVC_NONE;
 	need->size[0] = size;
 	need->size[1] = 0;
@@ -57,7 +58,7 @@ struct kvc_zap *kvc_zap_page(struct kvc_op *op, struct kvc_slab *slab, u32 index
 		zap->extent = slab->extent;
 		zap->page_size = slab->cache->page_size;
 		zap->why = why;
-		zap->waived = slab->cache->pinned;
+		zap->waived = slab->cache->pinned || slab->pool->arena->device;
 		memset(zap->pages, 0, sizeof(zap->pages));
 		memset(zap->pinned, 0, sizeof(zap->pinned));
 	}

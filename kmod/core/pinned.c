@@ -53,6 +53,7 @@ static int want(struct kvc_pool *pool, u32 id, u32 n, struct kvc_op *op)
 			break;
 		need = &op->need[op->nr_needs++];
 		need->kind = KVC_NEED_SLAB;
+		need->there = pool->arena->device;
 		need->use = id;
 		need->extent = extent;
 		need->size[0] = kvc_slab_size(pool->cache[id]->pages);

@@ -45,15 +45,19 @@ int kvc_pool_init(void *mem, struct kvc_arena *arena, const struct kvc_pool_para
 
 	kvc_lock_take(&arena->pools);
 	kvc_lock_take(&arena->lock);
-	if (params->min > arena->nr - arena->committed)
+	if (arena->device && arena->had)
+		r = -EBUSY;
+	else if (params->min > arena->nr - arena->committed)
 		r = -ENOSPC;
 	else
 		arena->committed += params->min;
 	if (!r)
 		kvc_held_changed(pool);
 	kvc_lock_drop(&arena->lock);
-	if (!r)
+	if (!r) {
 		kvc_list_add_tail(&pool->node, &arena->list);
+		arena->had = true;
+	}
 	kvc_lock_drop(&arena->pools);
 	if (!r)
 		*out = pool;

@@ -37,12 +37,15 @@ struct kvc_extent {
 struct kvc_arena {
 	u32 id;
 	u32 nr; /* extents */
+	u32 epoch; /* at its beginning */
+	bool device; /* its memory is there, and for one pool alone */
 	u32 attention; /* [6] something is to be told to clients of some pool: see event.c */
 	u32 untold; /* [6] pools with a waiter to be told of free extents */
 	/* Not on the line that every FREE reads. */
 	kvc_lock pools ____cacheline_aligned; /* 1 */
 	kvc_lock lock; /* 6 */
 	struct kvc_list list; /* [1] of pools */
+	bool had; /* [1] a pool */
 	u32 free; /* [6] head of the list of free extents, or NONE */
 	u32 nr_free, nr_backing; /* [6] */
 	u64 freed; /* [6] times that an extent became free, or a slab unheld or spare */

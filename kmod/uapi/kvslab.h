@@ -24,7 +24,8 @@
  *              windows
  *   EPERM      the descriptor is not open for reading and writing; only STAT, SLABS, EVENTS and
  *              NOP work without
- *   ENODEV     the pool was destroyed
+ *   ENODEV     the pool was destroyed, or the handles, cache or arena are of device memory that is
+ *              gone (see IMPORT)
  *   ENOTTY     no such command at this node
  *   EAGAIN     only as an io_uring command, and never seen by its user: the kernel tries again
  *              from a worker
@@ -50,6 +51,7 @@
 #define KVSLAB_CMD_EXTENT (2u << 20) /* bytes */
 #define KVSLAB_CMD_HASH 32 /* bytes */
 #define KVSLAB_CMD_CLASSES 8
+#define KVSLAB_NOTE_SIZE 32 /* bytes */
 
 /* The payload of every command. */
 struct kvslab_cmd {
@@ -72,7 +74,9 @@ struct kvslab_cmd {
 #define KVSLAB_CMD_SLABS _IOWR(KVSLAB_IOC, 0x08, struct kvslab_cmd)
 #define KVSLAB_CMD_EXPORT _IOWR(KVSLAB_IOC, 0x09, struct kvslab_cmd)
 #define KVSLAB_CMD_EVENTS _IOWR(KVSLAB_IOC, 0x0a, struct kvslab_cmd)
-/* 0x0b .. 0x0f: device memory, later */
+#define KVSLAB_CMD_IMPORT _IOWR(KVSLAB_IOC, 0x0b, struct kvslab_cmd)
+#define KVSLAB_CMD_DEPOSIT _IOWR(KVSLAB_IOC, 0x0c, struct kvslab_cmd)
+#define KVSLAB_CMD_RECEIVE _IOWR(KVSLAB_IOC, 0x0d, struct kvslab_cmd)
 
 /* Does nothing, as an ioctl and as an io_uring command: what a command costs before it begins. */
 #define KVSLAB_CMD_NOP _IOWR(KVSLAB_IOC, 0x10, struct kvslab_cmd)
@@ -90,7 +94,9 @@ struct kvslab_cmd {
  *
  *   extent * KVSLAB_CMD_EXTENT + index * page_size
  *
- * of its arena, and so at that offset of a mapping of it.
+ * of its arena, and so at that offset of a mapping of it. Arena 0 is the host's memory, which all
+ * pools share; the others are device memory and a pool's own (see IMPORT). All handles in one command
+ * are of one arena, that of the first; any other is EBADF.
  */
 #define KVSLAB_HANDLE_ARENA(h) ((__u32)((h) >> 58))
 #define KVSLAB_HANDLE_EXTENT(h) ((__u32)((h) >> 38) & 0xfffff)
@@ -108,7 +114,8 @@ struct kvslab_cmd {
  * it may be taken, and is lost. The *read-only* window shows every page of the pool, whoever holds
  * it; it can never be made writable (EACCES). Neither can be made executable, and neither is
  * inherited over fork(): a child maps again. A mapping may be of any part of the arena, in frames,
- * but not pass its end (EINVAL); memory need not be there when it is made.
+ * but not pass its end (EINVAL); memory need not be there when it is made. Device memory is not mapped
+ * here (EINVAL), but by whoever drives the device.
  *
  * 32-bit processes reach arenas 0 to 3, and not the counters.
  */
@@ -143,11 +150,15 @@ struct kvslab_counters {
  *   PRESSURE  held crossed the high watermark upwards: admit less
  *   RELIEF    held came back to the low watermark
  *   DEAD      the pool was destroyed (POLLHUP is set too)
+ *   ARENA     an arena of device memory came or went, or a file was deposited for one: STAT tells
+ *
+ * ROOM is of whatever arena the ALLOC was in; PRESSURE and RELIEF are of host memory.
  */
 #define KVSLAB_EVENT_ROOM (1u << 0)
 #define KVSLAB_EVENT_PRESSURE (1u << 1)
 #define KVSLAB_EVENT_RELIEF (1u << 2)
 #define KVSLAB_EVENT_DEAD (1u << 3)
+#define KVSLAB_EVENT_ARENA (1u << 4)
 
 struct kvslab_args_events {
 	__u32 events; /* out */
@@ -162,11 +173,14 @@ struct kvslab_args_events {
  * to another cache while the pool lives. The check that no frame is pinned is waived there: a
  * seal stops mistakes, not malice. A cache is pinned or not from its first command on: EEXIST when
  * the other kind exists. ENOSPC, EDQUOT, ENOMEM: no room for the slabs; none is kept then.
+ *
+ * With tier DEVICE, `arena` says in which arena: each has its own caches, up to 16 page sizes, and its
+ * own index of hashes. There is nothing to pin there: PINNED is EINVAL. ENODEV: no such arena.
  */
 #define KVSLAB_CACHE_PINNED (1u << 0)
 
 #define KVSLAB_TIER_HOST 0
-#define KVSLAB_TIER_DEVICE 1 /* later: EOPNOTSUPP */
+#define KVSLAB_TIER_DEVICE 1
 
 struct kvslab_args_cache {
 	__u32 page_size; /* bytes */
@@ -177,7 +191,7 @@ struct kvslab_args_cache {
 	__u32 id;
 	__u32 pages_per_slab;
 	__u32 frame_size; /* bytes */
-	__u32 arena; /* of this cache's pages */
+	__u32 arena; /* of this cache's pages; with tier DEVICE in and out */
 	__u64 arena_size; /* bytes, for mmap() */
 	__u32 pool; /* the pool's id, as the tracepoints say it */
 	__u32 client; /* this client's id, likewise */
@@ -280,6 +294,24 @@ struct kvslab_stat_cache {
 	__u64 free, private_pages, moving, sealed, cached, quarantined; /* pages */
 };
 
+/* An arena of device memory. Its pages are not in the figures of the pool, nor of its clients: those
+ * are of host memory. */
+#define KVSLAB_ARENA_MINE (1u << 0) /* this client imported it */
+#define KVSLAB_ARENA_DEPOSIT (1u << 1) /* RECEIVE gives a file for it */
+
+struct kvslab_stat_arena {
+	__u32 arena;
+	__u32 tier;
+	__u32 flags; /* KVSLAB_ARENA_* */
+	__u32 client; /* id of who imported it */
+	__u8 note[KVSLAB_NOTE_SIZE]; /* its words */
+	__u64 size; /* bytes */
+	__u64 held; /* extents with a page that somebody holds, or whose owner keeps them */
+	__u64 slabs; /* extents cut into pages */
+	__u64 free, private_pages, moving, sealed, cached; /* pages */
+	__u64 allocs, frees, seals, lookup_asked, lookup_hits, evictions; /* pages, since IMPORT */
+};
+
 struct kvslab_stat_client {
 	__u32 id;
 	__s32 pid; /* of who opened it, in the reader's pid namespace; 0: not visible there */
@@ -290,8 +322,9 @@ struct kvslab_stat_client {
 	__u64 held_bytes; /* of its private pages */
 };
 
-/* STAT: the pool's figures, its caches and its clients. The arrays may be absent (address 0, count
- * 0); a count says how many fit, and comes back as how many there are. */
+/* STAT: the pool's figures, its caches (of all arenas), its clients, its arenas of device memory. The
+ * arrays may be absent (address 0, count 0); a count says how many fit, and comes back as how many
+ * there are. */
 struct kvslab_args_stat {
 	struct kvslab_stat_pool pool; /* out */
 	__u64 caches; /* user address of struct kvslab_stat_cache[nr_caches] */
@@ -300,10 +333,15 @@ struct kvslab_args_stat {
 	__u32 nr_clients; /* in and out */
 	__u32 flags; /* 0 */
 	__u32 reserved; /* 0 */
+	__u64 arenas; /* user address of struct kvslab_stat_arena[nr_arenas] */
+	__u32 nr_arenas; /* in and out */
+	__u32 reserved2; /* 0 */
+	__u64 device_max, device_size; /* out; bytes: the limit, and what is imported */
 };
 
-/* SLABS: the slabs of the pool in the order of their extents, from extent `from` on. Returns how
- * many were written; `from` comes back as where to go on, 0: that was all. */
+/* SLABS: the slabs of the pool in `arena` in the order of their extents, from extent `from` on.
+ * Returns how many were written; `from` comes back as where to go on, 0: that was all. ENODEV: no such
+ * arena. */
 struct kvslab_stat_slab {
 	__u32 extent;
 	__u32 owner; /* id of the client that allocates from it; 0: nobody */
@@ -317,14 +355,14 @@ struct kvslab_args_slabs {
 	__u32 from; /* in and out */
 	__u32 count; /* 1 .. KVSLAB_CMD_BATCH */
 	__u32 flags; /* 0 */
-	__u32 reserved; /* 0 */
+	__u32 arena;
 };
 
 /*
  * EXPORT: a dma-buf of one extent of a PINNED cache, for RDMA and GPU import; returns its
  * descriptor. It shows the memory whatever state its pages are in, and keeps the client and so the
  * pool. EINVAL: the cache is not pinned; ENOENT: the extent is no slab of it; EOPNOTSUPP: this
- * kernel has no dma-buf.
+ * kernel has no dma-buf; EBUSY: this client has imported device memory (see IMPORT).
  */
 #define KVSLAB_EXPORT_CLOEXEC (1u << 0)
 
@@ -336,11 +374,87 @@ struct kvslab_args_export {
 };
 
 /*
+ * IMPORT: the memory behind a dma-buf becomes an arena of the pool, with pages like those of host
+ * memory: private, sealed, found by their hashes, cached, evicted. The pool must allow it: see
+ * device_max of CREATE.
+ *
+ * Who owns what, and when. The memory is whoever's exports it; kvslab holds a reference to the
+ * dma-buf and hands out numbers. It never attaches, maps, pins or reads the memory, so that an
+ * exporter may move it, and never clears it: what was in it before is in its pages. Whoever reads or
+ * writes a page has mapped the device memory itself, by means of the device's driver, and finds the
+ * page at the place that its handle names (see Handles), counted from the dma-buf's first byte. So a
+ * seal is a convention here: nothing stops a client that writes to a page that is not its own. A page
+ * must not be freed before the device is done with it: nobody but its user can know.
+ *
+ * The arena is the pool's alone, whatever happens: it never serves another pool. It ends with the
+ * client that imported it (its last descriptor and mapping; see Nodes), or with the pool, and at once:
+ * the references to the dma-buf and to a deposited file are dropped, and every handle of it, cache or
+ * arena in a command gives ENODEV, whoever held pages. Clients get the event ARENA; what they have
+ * mapped stays theirs, as the driver has it. The number may serve for another arena later; no
+ * old handle ever names a page there. When the exporter revokes the memory, or the device is gone,
+ * the driver tells whoever uses it; kvslab is not told, and the importer should close.
+ *
+ * Limits. Device memory counts against device_max alone, all of it from IMPORT on, and neither
+ * against min and max nor any memory control group; only the tables for it do that (24 bytes an extent,
+ * 8 for each client that uses it, and what slabs need).
+ *
+ * No circles: a dma-buf or deposited file may, through other drivers, keep other files. So that none of them
+ * ever keeps its own arena, a client that has exported may not import (EBUSY), nor the reverse; who
+ * wants both opens the node twice.
+ *
+ * `note` is told to others by STAT: what they need to know to use the memory, a device's UUID say.
+ *
+ * EACCES: the pool takes no device memory; EDQUOT: more than device_max; EBADF: no such descriptor;
+ * EINVAL: not a dma-buf, one of a pool's, or a size that is no multiple of an extent (or 0); EFBIG: more
+ * than 2^20 extents; EBUSY: this dma-buf is an arena already; ENOSPC: 63 arenas are there (one that
+ * has ended counts while a command is still busy in it); EOPNOTSUPP: this kernel has no dma-buf.
+ */
+struct kvslab_args_import {
+	__s32 fd; /* of the dma-buf; may be closed after that */
+	__u32 tier; /* KVSLAB_TIER_DEVICE */
+	__u32 flags; /* 0 */
+	__u32 reserved; /* 0 */
+	__u8 note[KVSLAB_NOTE_SIZE];
+	/* out */
+	__u64 size; /* bytes */
+	__u32 arena;
+	__u32 extents;
+};
+
+/*
+ * DEPOSIT: a file by which others can map the arena's memory (of CUDA: what
+ * cuMemExportToShareableHandle() gives; the dma-buf itself, where a driver imports those). Kept until
+ * the arena ends. Only who imported the arena may (EACCES), and once (EEXIST). Taken are dma-bufs but
+ * those of pools, and device nodes but those of pools and those that carry other descriptors
+ * (misc devices, binder); everything else is EINVAL: regular files, sockets, io_uring and other files
+ * without a name can keep a file of a pool. ENODEV: no such arena; EBADF: no such descriptor.
+ *
+ * RECEIVE: a descriptor of the deposited file; returns it. The kernel's security module is asked, as
+ * for a descriptor that comes over a socket. Clients of this pool alone get it. It is the same open
+ * file that was deposited, with its rights. ENODEV: no such arena; ENOENT: nothing was deposited;
+ * EMFILE; and what the security module says.
+ */
+struct kvslab_args_deposit {
+	__u32 arena;
+	__s32 fd;
+	__u32 flags; /* 0 */
+	__u32 reserved; /* 0 */
+};
+
+#define KVSLAB_RECEIVE_CLOEXEC (1u << 0)
+
+struct kvslab_args_receive {
+	__u32 arena;
+	__u32 flags; /* KVSLAB_RECEIVE_* */
+};
+
+/*
  * CREATE: a pool and its node. min is set aside now (ENOSPC: the arena cannot guarantee it); max is
  * its limit. Sizes are in bytes and are rounded to extents: min up, max down. EEXIST: the name is
  * taken; EINVAL: a bad name, min above max, a node that is not there. Memory is charged to the
  * memory cgroup that cgroup_fd is open on, or to the caller's. SET changes what `mask` names.
- * Watermarks are shares of max in 1/1000; 0: 900 for high and 750 for low.
+ * Watermarks are shares of max in 1/1000; 0: 900 for high and 750 for low. device_max: how many bytes
+ * of device memory clients may import; 0: none.
  */
 #define KVSLAB_POOL_CGROUP (1u << 0) /* flags: cgroup_fd is one */
 
@@ -357,6 +471,8 @@ struct kvslab_args_create {
 	__u32 id;
 	__u32 major, minor;
 	__u32 reserved; /* 0 */
+	/* in */
+	__u64 device_max; /* bytes */
 };
 
 #define KVSLAB_SET_MIN (1u << 0)
@@ -364,6 +480,7 @@ struct kvslab_args_create {
 #define KVSLAB_SET_OWNER (1u << 2) /* uid and gid */
 #define KVSLAB_SET_MODE (1u << 3)
 #define KVSLAB_SET_MARKS (1u << 4) /* low and high */
+#define KVSLAB_SET_DEVICE (1u << 5) /* device_max; EBUSY: more is imported */
 
 struct kvslab_args_set {
 	char name[KVSLAB_NAME_SIZE];
@@ -373,6 +490,7 @@ struct kvslab_args_set {
 	__u32 uid, gid, mode;
 	__u32 low, high;
 	__u32 reserved; /* 0 */
+	__u64 device_max; /* bytes */
 };
 
 /* LIST: returns how many pools there are; as many as fit are written. */

@@ -27,6 +27,9 @@ union any {
 	struct kvslab_args_stat stat;
 	struct kvslab_args_slabs slabs;
 	struct kvslab_args_export export;
+	struct kvslab_args_import import;
+	struct kvslab_args_deposit deposit;
+	struct kvslab_args_receive receive;
 	struct kvslab_args_events events;
 	struct kvslab_args_create create;
 	struct kvslab_args_set set;
@@ -48,6 +51,7 @@ struct command {
 	struct field flags, count, reserved[2], pointer[2];
 	u32 known_flags;
 	bool pointer_in; /* the first pointer is read, not written */
+	u32 first; /* the first version's size, if it has grown */
 };
 
 static void good_cache(union any *a)
@@ -117,6 +121,24 @@ static void good_slabs(union any *a)
 	a->slabs.count = COUNT(slabs);
 }
 
+/* Right but for what they name: that is looked at last. */
+static void good_import(union any *a)
+{
+	a->import.fd = -1;
+	a->import.tier = KVSLAB_TIER_DEVICE;
+}
+
+static void good_deposit(union any *a)
+{
+	a->deposit.arena = 1;
+	a->deposit.fd = -1;
+}
+
+static void good_receive(union any *a)
+{
+	a->receive.arena = 1;
+}
+
 static void good_create(union any *a)
 {
 	strcpy(a->create.name, "made");
@@ -165,19 +187,27 @@ static const struct command commands[] = {
 	  .pointer = { FIELD(kvslab_args_lookup, hashes), FIELD(kvslab_args_lookup, pages) },
 	  .pointer_in = true },
 	{ "STAT", KVSLAB_CMD_STAT, sizeof(struct kvslab_args_stat), false, true, good_stat,
-	  .flags = FIELD(kvslab_args_stat, flags), .reserved = { FIELD(kvslab_args_stat, reserved) },
+	  .flags = FIELD(kvslab_args_stat, flags), .reserved = { FIELD(kvslab_args_stat, reserved), FIELD(kvslab_args_stat, reserved2) },
+	  .first = offsetof(struct kvslab_args_stat, arenas),
 	  .pointer = { FIELD(kvslab_args_stat, caches), FIELD(kvslab_args_stat, clients) } },
 	{ "SLABS", KVSLAB_CMD_SLABS, sizeof(struct kvslab_args_slabs), false, true, good_slabs,
 	  .flags = FIELD(kvslab_args_slabs, flags), .count = FIELD(kvslab_args_slabs, count),
-	  .reserved = { FIELD(kvslab_args_slabs, reserved) },
 	  .pointer = { FIELD(kvslab_args_slabs, slabs) } },
 	{ "EVENTS", KVSLAB_CMD_EVENTS, sizeof(struct kvslab_args_events), false, true, good_nothing,
 	  .reserved = { FIELD(kvslab_args_events, reserved) } },
+	{ "IMPORT", KVSLAB_CMD_IMPORT, sizeof(struct kvslab_args_import), false, false, good_import,
+	  .flags = FIELD(kvslab_args_import, flags), .reserved = { FIELD(kvslab_args_import, reserved) } },
+	{ "DEPOSIT", KVSLAB_CMD_DEPOSIT, sizeof(struct kvslab_args_deposit), false, false, good_deposit,
+	  .flags = FIELD(kvslab_args_deposit, flags), .reserved = { FIELD(kvslab_args_deposit, reserved) } },
+	{ "RECEIVE", KVSLAB_CMD_RECEIVE, sizeof(struct kvslab_args_receive), false, false, good_receive,
+	  .flags = FIELD(kvslab_args_receive, flags), .known_flags = KVSLAB_RECEIVE_CLOEXEC },
 	{ "CREATE", KVSLAB_CTL_CREATE, sizeof(struct kvslab_args_create), true, false, good_create,
 	  .flags = FIELD(kvslab_args_create, flags), .known_flags = KVSLAB_POOL_CGROUP,
-	  .reserved = { FIELD(kvslab_args_create, reserved) } },
+	  .reserved = { FIELD(kvslab_args_create, reserved) },
+	  .first = offsetof(struct kvslab_args_create, device_max) },
 	{ "SET", KVSLAB_CTL_SET, sizeof(struct kvslab_args_set), true, false, good_set,
-	  .flags = FIELD(kvslab_args_set, flags), .reserved = { FIELD(kvslab_args_set, reserved) } },
+	  .flags = FIELD(kvslab_args_set, flags), .reserved = { FIELD(kvslab_args_set, reserved) },
+	  .first = offsetof(struct kvslab_args_set, device_max) },
 	{ "LIST", KVSLAB_CTL_LIST, sizeof(struct kvslab_args_list), true, false, good_list,
 	  .flags = FIELD(kvslab_args_list, flags), .pointer = { FIELD(kvslab_args_list, pools) } },
 	{ "DESTROY", KVSLAB_CTL_DESTROY, sizeof(struct kvslab_args_destroy), true, false, good_destroy,
@@ -255,7 +285,8 @@ static void each(int fd, int reader_fd)
 	now->good(&good);
 
 	wrong_at(fd, &good, 0, 0, 0, EINVAL, EINVAL, "size 0");
-	wrong_at(fd, &good, 0, now->size - 1, 0, EINVAL, EINVAL, "a byte less than the first version");
+	wrong_at(fd, &good, 0, (now->first ?: now->size) - 1, 0, EINVAL, EINVAL,
+		 "a byte less than the first version");
 	wrong_at(fd, &good, 0, 1, 0, EINVAL, EINVAL, "size 1");
 	wrong_at(fd, &good, 0, 0xffffffff, 0, E2BIG, EINVAL, "size of 4 GiB");
 	wrong_at(fd, &good, 0, 4097, 0, E2BIG, E2BIG, "more than a frame");
@@ -425,7 +456,13 @@ static void values(int fd)
 	memset(&a, 0, sizeof(a));
 	good_cache(&a);
 	a.cache.tier = KVSLAB_TIER_DEVICE;
-	wrong(fd, &a, EOPNOTSUPP, "the device tier");
+	wrong(fd, &a, EINVAL, "the device tier in no arena");
+	a.cache.arena = 5;
+	wrong(fd, &a, ENODEV, "the device tier in an arena that is not there");
+	a.cache.flags = KVSLAB_CACHE_PINNED;
+	a.cache.slabs = 1;
+	wrong(fd, &a, EINVAL, "pinned device memory");
+	a.cache.flags = a.cache.slabs = 0;
 	a.cache.tier = 2;
 	wrong(fd, &a, EINVAL, "an unknown tier");
 	memset(&a, 0, sizeof(a));
@@ -438,6 +475,10 @@ static void values(int fd)
 	good_alloc(&a);
 	a.alloc.cache = 16;
 	wrong(fd, &a, EINVAL, "a cache that is not there");
+	a.alloc.cache = 64 << 8;
+	wrong(fd, &a, EINVAL, "a cache of an arena that cannot be");
+	a.alloc.cache = 1 << 8;
+	wrong(fd, &a, ENODEV, "a cache of an arena that is not there");
 	a.alloc.cache = ~0u;
 	wrong(fd, &a, EINVAL, "a cache that is not there");
 	now = &commands[5];
@@ -539,7 +580,7 @@ int main(int argc, char **argv)
 			u32 op = _IOWR(KVSLAB_IOC, i, struct kvslab_cmd);
 			struct kvslab_cmd cmd = { 0 };
 
-			if ((i >= 1 && i <= 0xa) || i == 0x10 || (i >= 0x81 && i <= 0x84))
+			if ((i >= 1 && i <= 0xd) || i == 0x10 || (i >= 0x81 && i <= 0x84))
 				continue;
 			r |= (via == KS_RING ? ks_ring(k.fd, op, &cmd) : ks_ioctl(k.fd, op, &cmd)) + ENOTTY;
 			r |= (via == KS_RING ? ks_ring(ks_control(), op, &cmd) :

@@ -18,7 +18,11 @@ SAME(kvslab_args_seal, 16);
 SAME(kvslab_args_lookup, 32);
 SAME(kvslab_stat_slab, 24);
 SAME(kvslab_args_slabs, 24);
-SAME(kvslab_args_create, 96);
+SAME(kvslab_args_create, 104);
+SAME(kvslab_args_import, 64);
+SAME(kvslab_args_deposit, 16);
+SAME(kvslab_args_receive, 8);
+SAME(kvslab_stat_arena, 160);
 SAME(kvslab_args_destroy, 40);
 _Static_assert(sizeof(void *) == 4, "this test is for 32 bits");
 

@@ -254,6 +254,12 @@ static bool make_pool(struct driver *d, int p)
 #else
 	d->pool[p] = core_pool(&d->env, min, max, &err);
 #endif
+	if (d->env.device && d->had) {
+		if (err != -EBUSY)
+			driver_wrong(d, "a second pool on a device arena gives %d", err);
+		return false;
+	}
+	d->had = !err;
 	if (err != (committed + min > n ? -ENOSPC : 0))
 		driver_wrong(d, "pool of min %u gives %d, %u of %u committed", min, err, committed,
 			     n);
@@ -310,7 +316,7 @@ static void come_and_go(struct driver *d)
 	if (!running(d, -1)) {
 		if (!d->pool[p])
 			make_pool(d, p);
-		else if (driver_below(d, 300) == 0)
+		else if (!d->env.device && driver_below(d, 300) == 0)
 			end_pool(d, p);
 	}
 	p = i % MODEL_POOLS;
@@ -325,7 +331,7 @@ static void pins(struct driver *d)
 {
 	u32 x = driver_below(d, d->m.nr);
 
-	if (driver_below(d, 40) == 0 && d->m.extent[x].pages)
+	if (!d->env.device && driver_below(d, 40) == 0 && d->m.extent[x].pages)
 		d->pin[x][driver_below(d, d->m.extent[x].pages)] = true;
 	if (driver_below(d, 25) == 0)
 		memset(d->pin, 0, sizeof(d->pin));
@@ -520,7 +526,10 @@ void driver_init(struct driver *d, u64 seed)
 	d->env.data = d;
 	for (x = 0; x < MODEL_EXTENTS; x++)
 		d->m.extent[x].pool = d->m.extent[x].cache = -1;
-	core_arena(&d->env, 0, d->m.nr);
+	if (driver_below(d, 4))
+		core_arena(&d->env, 0, d->m.nr);
+	else
+		core_arena_device(&d->env, 0, d->m.nr, driver_below(d, 1 << 20));
 }
 
 bool driver_end(struct driver *d)

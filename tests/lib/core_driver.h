@@ -56,6 +56,7 @@ struct driver {
 	struct model m;
 	u64 seed;
 	u64 nowait[2]; /* calls that ended, and that said EAGAIN */
+	bool had; /* the device arena's pool was made */
 	u64 calls, good, results[CALL_KINDS][2], refused;
 	struct kvc_pool *pool[MODEL_POOLS];
 	struct kvc_client *client[MODEL_CLIENTS];

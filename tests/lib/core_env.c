@@ -22,6 +22,14 @@ void core_arena(struct core_env *env, u32 id, u32 extents)
 	env->arena = kvc_arena_init(core_mem(kvc_arena_size(extents)), id, extents);
 }
 
+void core_arena_device(struct core_env *env, u32 id, u32 extents, u32 epoch)
+{
+	void *mem = core_mem(kvc_arena_size(extents));
+
+	env->arena = kvc_arena_init_device(mem, id, extents, epoch);
+	env->device = true;
+}
+
 void core_arena_free(struct core_env *env)
 {
 	if (kvc_arena_exit(env->arena)) {
@@ -86,6 +94,10 @@ void core_serve(struct core_env *env, struct kvc_op *op)
 	core_tables(op);
 	for (i = 0; i < op->nr_needs; i++) {
 		need = &op->need[i];
+		if (need->there != (env->device && need->kind == KVC_NEED_SLAB)) {
+			printf("Bail out! a need for memory that is%s there\n", env->device ? "" : " not");
+			exit(1);
+		}
 		if (env->decline && env->decline(env, need))
 			continue;
 		need->mem[0] = core_mem(need->size[0]);
@@ -94,9 +106,13 @@ void core_serve(struct core_env *env, struct kvc_op *op)
 	}
 	for (i = 0; i < op->nr_zaps; i++) {
 		zap = &op->zap[i];
-		for (k = 0; env->pinned && k < KVC_PAGES_MAX; k++)
+		for (k = 0; env->pinned && !zap->waived && k < KVC_PAGES_MAX; k++)
 			if (zap->pages[k / 64] >> (k % 64) & 1 && env->pinned(env, zap, k))
 				zap->pinned[k / 64] |= 1ull << (k % 64);
+		if (env->device && !zap->waived) {
+			printf("Bail out! a zap that wants to know of device memory who has it\n");
+			exit(1);
+		}
 		if (env->zap)
 			env->zap(env, zap);
 	}

@@ -8,6 +8,7 @@
 
 struct core_env {
 	struct kvc_arena *arena;
+	bool device; /* of device memory: nothing may be asked for that is not there to be done */
 	/* All may be NULL. */
 	bool (*decline)(struct core_env *env, const struct kvc_need *need);
 	bool (*pinned)(struct core_env *env, const struct kvc_zap *zap, u32 index);
@@ -19,6 +20,7 @@ struct core_env {
 void *core_mem(size_t size); /* zeroed, aligned; ends the program if there is none */
 
 void core_arena(struct core_env *env, u32 id, u32 extents);
+void core_arena_device(struct core_env *env, u32 id, u32 extents, u32 epoch);
 void core_arena_free(struct core_env *env); /* ends the program if a pool is left */
 struct kvc_pool *core_pool(struct core_env *env, u32 min, u32 max, int *err);
 /* The same with an id and data for hooks. */

@@ -188,7 +188,7 @@ static int cmd_slabs(struct mock *m, struct kvslab_args_slabs *a)
 	struct kvc_slab_stat got[16];
 	uint32_t i, n;
 
-	if (!a->count || a->count > KVSLAB_CMD_BATCH || a->flags || a->reserved)
+	if (!a->count || a->count > KVSLAB_CMD_BATCH || a->flags || a->arena)
 		return -EINVAL;
 	/* Fewer than asked for: a caller has to go on where it was told to. */
 	n = kvc_slabs(m->inner->shared->core, &a->from, got, a->count < 16 ? a->count : 16);

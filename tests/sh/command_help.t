@@ -70,7 +70,7 @@ expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "
             "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
             "shared-prefix", "chat-template", "system", "interactive", "min-p", "repetition-penalty", "presence-penalty",
             "frequency-penalty", "logit-bias", "stop", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force",
-            "interval", "count", "age", "once", "sort", "from", "svg", "record", "pinned"}
+            "interval", "count", "age", "once", "sort", "from", "svg", "record", "pinned", "device-max"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard

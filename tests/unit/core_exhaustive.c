@@ -108,7 +108,11 @@ static void start(void)
 	u32 c;
 
 	memset(&w, 0, sizeof(w));
+#ifdef ON_DEVICE_MEMORY
+	w.arena = kvc_arena_init_device(get(kvc_arena_size(EXTENTS)), 0, EXTENTS, 7);
+#else
 	w.arena = kvc_arena_init(get(kvc_arena_size(EXTENTS)), 0, EXTENTS);
+#endif
 	if (kvc_pool_init(get(kvc_pool_size()), w.arena, &params, &w.pool) ||
 	    kvc_cache_add(w.pool, get(kvc_cache_size(KVC_EXTENT_SIZE / PAGES)),
 			  KVC_EXTENT_SIZE / PAGES))
