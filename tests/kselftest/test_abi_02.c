@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "ks.h"
+#include "dev.h"
 
 #define SIZE (64u << 10)
 #define CLIENTS 2 /* processes, each with two threads that call and one that changes */
@@ -73,6 +73,18 @@ static u32 number(u64 *seed, u32 most)
 	return rnd(seed) % 16 ? rnd(seed) % (most + 1) : odd[rnd(seed) % COUNT(odd)];
 }
 
+static int bufs[4] = { -1, -1, -1, -1 }; /* dma-bufs, where there is an exporter */
+
+static u32 arena(u64 *seed)
+{
+	return rnd(seed) % 2 ? 1 + rnd(seed) % 8 : number(seed, 64);
+}
+
+static u32 cache(u64 *seed)
+{
+	return number(seed, 2) | (rnd(seed) % 2 ? 0 : arena(seed) << 8);
+}
+
 static const struct {
 	u32 op, size;
 } ops[] = {
@@ -90,6 +102,9 @@ static const struct {
 	{ KVSLAB_CMD_SLABS, sizeof(struct kvslab_args_slabs) },
 	{ KVSLAB_CMD_EXPORT, sizeof(struct kvslab_args_export) },
 	{ KVSLAB_CMD_EVENTS, sizeof(struct kvslab_args_events) },
+	{ KVSLAB_CMD_IMPORT, sizeof(struct kvslab_args_import) },
+	{ KVSLAB_CMD_DEPOSIT, sizeof(struct kvslab_args_deposit) },
+	{ KVSLAB_CMD_RECEIVE, sizeof(struct kvslab_args_receive) },
 	{ KVSLAB_CMD_NOP, 0 },
 };
 
@@ -105,7 +120,8 @@ static void arguments(u32 op, u64 *seed)
 		a->page_size = rnd(seed) % 4 ? SIZE << rnd(seed) % 6 : number(seed, 1 << 22);
 		a->flags = rnd(seed) % 8 ? 0 : number(seed, 3);
 		a->slabs = a->flags ? number(seed, 2) : 0;
-		a->tier = rnd(seed) % 8 ? 0 : number(seed, 3);
+		a->tier = rnd(seed) % 4 ? rnd(seed) % 2 : number(seed, 3);
+		a->arena = arena(seed);
 		break;
 	}
 	case KVSLAB_CMD_ALLOC: {
@@ -113,7 +129,7 @@ static void arguments(u32 op, u64 *seed)
 
 		a->pages = pointer(seed, m->pages);
 		a->count = n;
-		a->cache = number(seed, 2);
+		a->cache = cache(seed);
 		a->flags = rnd(seed) % 4 ? 1 : number(seed, 3);
 		break;
 	}
@@ -150,7 +166,7 @@ static void arguments(u32 op, u64 *seed)
 		a->hashes = pointer(seed, m->hashes);
 		a->pages = pointer(seed, m->pages);
 		a->count = n;
-		a->cache = number(seed, 2);
+		a->cache = cache(seed);
 		break;
 	}
 	case KVSLAB_CMD_STAT: {
@@ -160,6 +176,8 @@ static void arguments(u32 op, u64 *seed)
 		a->clients = pointer(seed, m->out);
 		a->nr_caches = number(seed, 20);
 		a->nr_clients = number(seed, 20);
+		a->arenas = pointer(seed, m->out);
+		a->nr_arenas = number(seed, 64);
 		break;
 	}
 	case KVSLAB_CMD_SLABS: {
@@ -168,6 +186,28 @@ static void arguments(u32 op, u64 *seed)
 		a->slabs = pointer(seed, m->out);
 		a->from = number(seed, 10);
 		a->count = number(seed, 64);
+		a->arena = arena(seed);
+		break;
+	}
+	case KVSLAB_CMD_IMPORT: {
+		struct kvslab_args_import *a = (void *)m->args;
+
+		a->fd = rnd(seed) % 4 ? bufs[rnd(seed) % COUNT(bufs)] : (int)number(seed, 20);
+		a->tier = rnd(seed) % 8 ? KVSLAB_TIER_DEVICE : number(seed, 3);
+		break;
+	}
+	case KVSLAB_CMD_DEPOSIT: {
+		struct kvslab_args_deposit *a = (void *)m->args;
+
+		a->fd = rnd(seed) % 4 ? bufs[rnd(seed) % COUNT(bufs)] : (int)number(seed, 20);
+		a->arena = arena(seed);
+		break;
+	}
+	case KVSLAB_CMD_RECEIVE: {
+		struct kvslab_args_receive *a = (void *)m->args;
+
+		a->arena = arena(seed);
+		a->flags = rnd(seed) % 2;
 		break;
 	}
 	case KVSLAB_CMD_EXPORT: {
@@ -206,7 +246,7 @@ static void *calls(void *arg)
 			good++;
 			if (ops[i].op == KVSLAB_CMD_ALLOC || ops[i].op == KVSLAB_CMD_LOOKUP)
 				known[rnd(&seed) % KNOWN] = m->pages[r ? rnd(&seed) % (r > 1024 ? 1 : r) : 0];
-			if (ops[i].op == KVSLAB_CMD_EXPORT && op == ops[i].op)
+			if ((ops[i].op == KVSLAB_CMD_EXPORT || ops[i].op == KVSLAB_CMD_RECEIVE) && op == ops[i].op)
 				close(r);
 		}
 		/* Touch what is there, so that pages are mapped and zapped. */
@@ -233,12 +273,23 @@ static void *changes(void *arg)
 
 static int client(void *arg)
 {
+	size_t size = (sizeof(*m) + FRAME - 1) / FRAME * FRAME;
 	pthread_t t[3];
+	char *at;
 	int i;
 
-	m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Behind it lies nothing that a call could write to, such as what the threads share. */
+	at = mmap(NULL, size + FRAME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED || mprotect(at + size, FRAME, PROT_NONE))
+		return 4;
+	m = (void *)(at + size - sizeof(*m));
 	if (ks_client(&k, "fuzzed", SIZE))
 		return 1;
+	/* One that has exported could not import: so there is an arena from the beginning. */
+	for (i = 0; i < (int)COUNT(bufs) && !dev_exporter(); i++)
+		bufs[i] = dev_buf(EXTENT << i, -1);
+	if (bufs[0] >= 0 && dev_import(k.fd, bufs[0], "fuzzed") < 0)
+		return 3;
 	for (i = 0; i < 3; i++)
 		if (pthread_create(&t[i], NULL, i < 2 ? calls : changes, arg))
 			return 2;
@@ -265,7 +316,7 @@ int main(int argc, char **argv)
 	u32 i;
 
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	must(!ks_pool("fuzzed", 0, 16 << 20, 0600) && !ks_client(&own, "fuzzed", SIZE), "a pool, a client");
+	must(!dev_pool("fuzzed", 16 << 20, 32 << 20) && !ks_client(&own, "fuzzed", SIZE), "a pool, a client");
 	must(ks_alloc(own.fd, own.c.id, kept, COUNT(kept), 0) == COUNT(kept), "pages");
 	for (i = 0; i < COUNT(kept); i++) {
 		ks_fill(ks_at(&own, own.w, kept[i]), SIZE, i);
@@ -305,5 +356,9 @@ int main(int argc, char **argv)
 		s.dead += !ks_filled(ks_at(&own, own.r, kept[i]), SIZE, i);
 	ok(!s.dead, "the pages of a client that kept quiet are what they were");
 	ks_close(&own);
+	if (!dev_exporter()) {
+		ok(dev_count().alive == 0 && dev_count().asked == 0, "no dma-buf is left, and none was touched");
+		ok(!dev_exporter_gone(), "the exporter can go");
+	}
 	return done();
 }
