@@ -33,7 +33,7 @@ $(BUILD)/bpf/%.skel.h: $(BUILD)/bpf/%.bpf.o
 	$(bpftool) gen skeleton $< name kvbpf_$* >$@.new && mv $@.new $@
 
 # Of the command: what is another thing with and without.
-bpf_users := export export_bpf snap_counts snap_take trace trace_base trace_bpf trace_frag trace_leaks trace_place \
+bpf_users := export_trace snap_counts snap_take trace trace_base trace_bpf trace_frag trace_leaks trace_place \
 	     trace_print trace_read trace_record trace_sites
 ifneq ($(bpf_all),)
 $(addprefix $(BUILD)/obj/tools/,$(addsuffix .o,$(bpf_users))): CPPFLAGS += -DKVSLAB_TRACE -I$(BUILD)/bpf

@@ -23,6 +23,7 @@ int cmd_eval(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_pool(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_map(int argc, char **argv);
 int cmd_trace(int argc, char **argv);

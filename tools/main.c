@@ -21,6 +21,7 @@ static const struct command {
 	{ "top", cmd_top, "the kernel's pools, live: who holds what, and how full slabs are" },
 	{ "map", cmd_map, "the same as a picture, now or over a recording" },
 	{ "trace", cmd_trace, "what happens in the kernel's pools, told by eBPF programs" },
+	{ "export", cmd_export, "figures of the kernel's pools over HTTP, for Prometheus" },
 	{ "bench", cmd_bench, "speed of the allocator and of a model" },
 };
 

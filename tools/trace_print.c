@@ -17,7 +17,7 @@
 
 static const char *const commands[TRACE_COMMANDS] = {
 	[1] = "CACHE", "ALLOC",	 "FREE",   "GET",	    "SEAL",   "LOOKUP", "STAT", "SLABS",
-	"EXPORT",      "EVENTS", [0x10] = "NOP", [0x81] = "CREATE", "SET",    "LIST",	"DESTROY"
+	"EXPORT",      "EVENTS", "IMPORT", "DEPOSIT",    "RECEIVE", [0x10] = "NOP", [0x81] = "CREATE", "SET",    "LIST",	"DESTROY"
 };
 const char *const trace_ends[KVB_ENDS] = { "private", "duplicate", "evicted", "reclaimed", "with pool" };
 const char *const trace_hows[] = { "allocated", "sealed", "looked up", "got" };

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -210,6 +211,92 @@ for p in PROGRAMS:
     equal(said.get(f"pinned-status-{p}", "").strip(), "0", f"kvslab trace {p} reads pinned maps")
     equal(said.get(f"text-status-{p}"), "0", f"kvslab trace {p} prints text")
     ok(said.get(f"capable-{p}", "").startswith(f'0 {{"trace":"{p}"'), f"{p}: CAP_BPF and CAP_PERFMON are enough")
+
+# The exporter: the text is what Prometheus reads, its figures are STAT's and the workload's.
+def exported(name):
+    """{(sample, labels): value} of a page, which is held against the format on the way"""
+    page = [line for line in re.findall(rf"^@{name}: (.*)$", text, re.M) if line]
+    samples, families, family, kind, faults = {}, set(), None, None, []
+    for line in page:
+        head = re.fullmatch(r"# (HELP|TYPE) (\w+) (.+)", line)
+        if head:
+            if head[1] == "HELP":
+                faults += [line] if head[2] in families else []
+                family, kind = head[2], None
+                families.add(family)
+            else:
+                kind = head[3]
+                faults += [line] if head[2] != family or kind not in ("gauge", "counter", "histogram") else []
+                faults += [line] if (kind == "counter") != family.endswith("_total") else []
+            continue
+        m = re.fullmatch(r'(\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (-?[0-9.e+-]+)', line)
+        if not m or not kind or not m[1].startswith(family) or \
+                m[1][len(family):] not in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",)):
+            faults.append(line)
+            continue
+        key = (m[1], frozenset(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', m[2] or "")))
+        faults += [line] if key in samples else []
+        samples[key] = float(m[3])
+    for (sample, labels), value in samples.items():
+        if sample.endswith("_count") and (sample[:-6] + "_sum", labels) in samples:
+            buckets = [(float(dict(of)["le"]), n) for (s, of), n in samples.items()
+                       if s == sample[:-6] + "_bucket" and {x for x in of if x[0] != "le"} == labels]
+            rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(buckets, buckets[1:]))
+            faults += [] if rising and buckets[-1] == (float("inf"), value) else [f"{sample} {sorted(labels)}: {buckets}"]
+    ok(len(samples) > 20 and not faults, f"{name}: {len(samples)} samples in {len(families)} families, as the format wants them: "
+       f"{faults[:3]}")
+    return samples
+
+
+def one(samples, sample, **labels):
+    return [v for (s, of), v in samples.items() if s == sample and set(labels.items()) <= of]
+
+
+samples, made, of_stat = exported("export"), got("export-work"), got("export-pool")
+equal((said.get("export-status"), said.get("export-end")), ("0", "0"), "kvslab export serves, and ends well on SIGTERM")
+ok(said.get("export-nothing-status") not in ("0", None), "another path is refused")
+for state, n_pages in of_stat["pages"].items():
+    if state != "adrift":
+        equal(sum(one(samples, "kvslab_pages", pool="clean", state=state)), n_pages, f"export: pages {state}")
+for sample, key in (("kvslab_page_allocations_total", "allocs"), ("kvslab_page_evictions_total", "evictions"),
+                    ("kvslab_lookup_hit_pages_total", "lookup_hits"), ("kvslab_allocations_refused_total", "failed")):
+    equal(one(samples, sample, pool="clean"), [of_stat["counts"][key]], f"export: {key}")
+for sample, key in (("kvslab_pool_held_bytes", "held"), ("kvslab_pool_limit_bytes", "max"), ("kvslab_pool_guaranteed_bytes", "min")):
+    equal(one(samples, sample, pool="clean"), [of_stat[key] * extent], f"export: {key}")
+for event, key in (("allocated", "allocs"), ("freed", "frees"), ("sealed", "seals"), ("duplicates", "duplicates")):
+    equal(one(samples, "kvslab_page_events_total", pool="clean", event=event), [made[key]] if made[key] else [],
+          f"export, counted by BPF: {event}")
+for command_name, key in calls.values():
+    equal(one(samples, "kvslab_command_seconds_count", pool="clean", command=command_name), [made[key]],
+          f"export, counted by BPF: {command_name}")
+equal(one(samples, "kvslab_prefix_events_total", pool="clean", event="page_asked"), [made["asked"]], "export: pages asked for")
+equal({how: n for (s, of), n in samples.items() if s == "kvslab_long_held_pages" for k, how in of if k == "how"},
+      {"allocated": 3, "looked up": 1, "sealed": 1}, "export: pages held for long, by how they were taken")
+equal(one(samples, "kvslab_trace_loaded"), [1], "export: programs are loaded")
+alice = exported("export-alice")
+equal(one(alice, "kvslab_trace_loaded"), [0], "export of a user: no programs")
+equal((len(one(alice, "kvslab_pool_held_bytes")), one(alice, "kvslab_pools", readable="no")), (1, [3]),
+      "the one pool that it may open, and three that it may not")
+ok("without CAP_BPF and CAP_PERFMON" in said.get("export-alice-err", ""), f"and it says why: {said.get('export-alice-err')}")
+ok(said.get("export-bad", "").startswith("1 ") and "--listen's port" in said["export-bad"], f"a bad port: {said.get('export-bad')}")
+promtool = shutil.which("promtool")
+if promtool:
+    page = "\n".join(re.findall(r"^@export: (.*)$", text, re.M)) + "\n"
+    checked = subprocess.run([promtool, "check", "metrics"], input=page, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ok(checked.returncode == 0, f"promtool finds no fault: {checked.stdout[:300]}")
+    checked = subprocess.run([promtool, "check", "rules", "monitoring/alerts.yml"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ok(checked.returncode == 0, f"nor in the alert rules: {checked.stdout[:300]}")
+else:
+    ok(True, "promtool finds no fault # SKIP there is no promtool")
+rules = open("monitoring/alerts.yml").read() + open("monitoring/dashboard.json").read()
+known = {re.sub(r"_(bucket|sum|count)$", "", s) for s, _ in samples}
+asked = {re.sub(r"_(bucket|sum|count)$", "", s) for s in re.findall(r"\bkvslab_\w+", rules)}
+equal(sorted(asked - known), [], "alert rules and dashboard ask for figures that are there")
+maps = set(re.findall(r"COUNTS\((\w+),", "".join(open(f"bpf/{p}.bpf.c").read() for p in PROGRAMS))) | {"lost_total"}
+asked = set(re.findall(r"^    - name: (\w+)$", "".join(open(f"monitoring/ebpf_exporter/{p}.yaml").read() for p in PROGRAMS
+                                                      if p != "leaks"), re.M))
+equal(sorted(asked ^ maps), ["page_bytes"], "ebpf_exporter is told of all flat maps, and of no others but what needs no series")
+ok(len(json.load(open("monitoring/dashboard.json"))["panels"]) >= 6, "the dashboard is JSON")
 
 # A program that grew is looked at by somebody: tests/vm/verified.
 size = dict(line.split() for line in open("tests/vm/verified") if line[0] != "#")

@@ -13,7 +13,7 @@ run "$kvslab" --help
 ok $? "--help names the commands"
 
 for command in run serve eval tokenize inspect bench "bench serve" pool "pool create" "pool list" "pool stat" "pool set" \
-	"pool destroy" "pool policy" trace top map; do
+	"pool destroy" "pool policy" trace top map export; do
 	# shellcheck disable=SC2086 # one of them is two words
 	run "$kvslab" $command --help
 	ok "$status" "$command --help exits 0"
@@ -56,7 +56,7 @@ def fact(good, what):
 standard = {"help", "usage", "version"}
 everything = {}
 for command in ("run", "serve", "eval", "tokenize", "inspect", "bench", "bench serve", "pool", "pool create", "pool list",
-                "pool stat", "pool set", "pool destroy", "pool policy", "trace", "top", "map"):
+                "pool stat", "pool set", "pool destroy", "pool policy", "trace", "top", "map", "export"):
     for name, words in entries(open(f"{tmp}/help.{command}").read()).items():
         if name in standard:
             continue
@@ -70,7 +70,7 @@ expected = {"model", "prompt", "file", "max-tokens", "temp", "top-k", "top-p", "
             "grace", "ping", "loop", "log-file", "log-level", "url", "clients", "requests", "prompt-tokens", "tokens",
             "shared-prefix", "chat-template", "system", "interactive", "min-p", "repetition-penalty", "presence-penalty",
             "frequency-penalty", "logit-bias", "stop", "min", "max", "owner", "group", "mode", "numa", "cgroup", "low", "high", "force",
-            "interval", "count", "age", "once", "sort", "from", "svg", "record", "pinned", "device-max"}
+            "interval", "count", "age", "once", "sort", "from", "svg", "record", "pinned", "device-max", "listen"}
 fact(set(everything) == expected, f"the options are those of the plan: {sorted(set(everything) ^ expected) or 'all'}")
 if page:
     named = set(re.findall(r"--([a-z][a-z-]+)", page)) - standard
