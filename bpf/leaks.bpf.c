@@ -80,8 +80,8 @@ int BPF_PROG(leaks_alloc, u32 pool, u32 client, u32 cache, u32 size, u64 first, 
 	w->pool = pool;
 	w->cache = cache;
 	w->page_size = size;
-	for (i = 0; i < KVB_WINDOW && mask >> i; i++) {
-		if (!(mask >> i & 1))
+	for (i = 0; i < KVB_WINDOW && mask; i++, mask >>= 1) {
+		if (!(mask & 1))
 			continue;
 		w->page[i].client = client;
 		w->page[i].pid = pid;
@@ -185,8 +185,8 @@ int BPF_PROG(leaks_free, u32 pool, u32 client, u32 cache, u32 size, u64 first, u
 		lose(KVB_LOST_UNKNOWN, n);
 		return 0;
 	}
-	for (i = 0; i < KVB_WINDOW && mask >> i; i++) {
-		if (!(mask >> i & 1))
+	for (i = 0; i < KVB_WINDOW && mask; i++, mask >>= 1) {
+		if (!(mask & 1))
 			continue;
 		if (!w->page[i].since)
 			lose(KVB_LOST_UNKNOWN, 1);

@@ -23,8 +23,8 @@ int BPF_PROG(lifetime_alloc, u32 pool, u32 client, u32 cache, u32 size, u64 firs
 
 	if (!b)
 		return 0;
-	for (i = 0; i < KVB_WINDOW && mask >> i; i++)
-		if (mask >> i & 1)
+	for (i = 0; i < KVB_WINDOW && mask; i++, mask >>= 1)
+		if (mask & 1)
 			b->at[i] = now;
 	return 0;
 }

@@ -51,6 +51,15 @@ else:
     text, status = guest.stdout, guest.returncode
     with open(f"{logs}/said", "w") as f:
         f.write(text)
+    # Time is a count of instructions there, so one more boot tells what the programs cost.
+    files = [f for f in files if not f.endswith(("/bpf", "/bpf_as"))] + ["tests/vm/bpf-cost"]
+    command = command[:command.index("--file")] + ["--icount", "--append", "slub_debug=-"]
+    for f in files:
+        command += ["--file", f]
+    guest = subprocess.run(command + ["./bpf-cost"], stdout=subprocess.PIPE, text=True)
+    text += guest.stdout
+    with open(f"{logs}/said", "w") as f:
+        f.write(text)
 print("".join(f"# {line[:200]}\n" for line in text.splitlines() if line.startswith("# ")), end="")
 equal(status, 0, "the guest's status")
 said = dict(re.match(r"@(\S+) ?(.*)", line).groups() for line in text.splitlines() if re.match(r"@\S", line))
@@ -304,6 +313,11 @@ now = dict(re.findall(r"^@verified-(\S+) (\d+)$", text, re.M))
 equal(sorted(now), sorted(size), "the verifier saw the programs of tests/vm/verified")
 for program, instructions in now.items():
     ok(int(instructions) <= 1.2 * int(size.get(program, 0)), f"{program}: {instructions} instructions verified, {size.get(program)} recorded")
+
+cost = {name: int(n) for name, n in re.findall(r"^@cost-(\S+) (\d+)$", text, re.M)}
+for name, most in (("frag", 1.35), ("all", 2.5)):
+    times = cost.get(name, 0) / cost.get("none", 1)
+    ok(1 < times <= most, f"ALLOC and FREE of 64 pages with {name}: {times:.2f} times the instructions, {most} at most")
 
 for caps, lacks in (("none", "CAP_BPF and CAP_PERFMON"), ("38", "CAP_BPF"), ("39", "CAP_PERFMON")):
     ok(f"needs {lacks};" in said.get(f"incapable-{caps}", ""), f"without rights: {said.get(f'incapable-{caps}')}")
