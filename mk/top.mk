@@ -21,3 +21,10 @@ fuzz-views: build-fuzz/fuzz_record ## run the fuzzer of recordings for FUZZ_SECO
 build-fuzz/fuzz_record: tests/fuzz/fuzz_record.c $(view_src) $(wildcard tools/*.h)
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(fuzz_flags) -Iruntime -Iruntime/include -Ikmod/core -o $@ $< $(view_src) $(call pkg,--cflags --libs,jansson)
+
+# The guest's side of tests/sh/top_vm.t.
+.PHONY: view-test
+view-test: tool module-vm $(BUILD)/vm/view_work
+$(BUILD)/vm/view_work: $(BUILD)/obj/tests/vm/view_work.o $(BUILD)/obj/tests/vm/ks.o
+	@mkdir -p $(@D)
+	$(CC) -static -pthread -o $@ $^ -luring

@@ -60,7 +60,7 @@ done
 say "building"
 compile all units drivers || broken "the build failed"
 # Nothing is left to build when the guests run beside other tests.
-compile kselftests module-vm bpf-test || broken "the build of what runs in the guest failed"
+compile kselftests module-vm bpf-test view-test || broken "the build of what runs in the guest failed"
 # The sanitizers check the same code at -O1, which gcc builds in a quarter of the time.
 compile BUILD=build-asan SAN=address,undefined OPT=-O1 all units || broken "the build with ASan and UBSan failed"
 compile BUILD=build-tsan SAN=thread OPT=-O1 "${threads[@]}" || broken "the build with TSan failed"

@@ -281,11 +281,14 @@ def check_film_cells(rng, folder):
     cache = {"id": 0, "page_size": 65536, "flags": 0, "tier": 0, "frag": dict.fromkeys(rec.FRAG, 0),
              "prefix": dict.fromkeys(rec.PREFIX, 0), "evicted": [0] * 8}
     steps = [rng.choice(["private", "sealed", "cached", "free"]) for i in range(20)]
-    film = []
+    film, times = [], [0]
+    for i in range(1, 20):  # a little late is no gap; much is one
+        times.append(times[-1] + rng.choice((1, 1, 1, 2, 3, 4, 9)))
+    ends = [b if b - a <= 3 else a + 1 for a, b in zip(times, times[1:])] + [times[-1] + 1]
     for i, state in enumerate(steps):
         slab = dict.fromkeys(rec.STATES, 0)
         slab.update({state: 32, "extent": 7, "owner": 0, "cache": 0})
-        film.append({"time": 10**18 + i * 10**9, "mono": i * 10**9, "traced": 0, "lost_full": 0, "lost_unknown": 0,
+        film.append({"time": 10**18 + times[i] * 10**9, "mono": times[i] * 10**9, "traced": 0, "lost_full": 0, "lost_unknown": 0,
                      "pools": [{"name": "one", "id": 1, "dead": 0, "arena": 64, "arena_free": 63, "min": 0, "max": 8, "low": 1,
                                 "high": 2, "held": 1, "clients": [], "caches": [cache], "slabs": [slab],
                                 "counts": dict.fromkeys(rec.COUNTS, 0)}]})
@@ -299,9 +302,9 @@ def check_film_cells(rng, folder):
     runs, i = [], 0
     while i < len(steps):
         j = i
-        while j < len(steps) and steps[j] == steps[i]:
+        while j < len(steps) and steps[j] == steps[i] and (j == i or ends[j - 1] == times[j]):
             j += 1
-        runs.append((kinds[steps[i]], round(left + width * i / 20, 1), round(width * (j - i) / 20, 1)))
+        runs.append((kinds[steps[i]], left + width * times[i] / ends[-1], width * (ends[j - 1] - times[i]) / ends[-1]))
         i = j
     got = [(e.get("class"), float(e.get("x")), float(e.get("width"))) for e in cells]
     ok(r.returncode == 0 and len(got) == len(runs) and all(a[0] == b[0] and abs(a[1] - b[1]) < .11 and abs(a[2] - b[2]) < .21

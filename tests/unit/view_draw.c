@@ -39,7 +39,8 @@ static void test_cells(uint64_t *seed)
 		sum += cells[i].pages;
 		sum_used += cells[i].pages - cells[i].free;
 		slabs += cells[i].slabs;
-		order &= cells[i].first <= cells[i].last && (!i || cells[i].first > cells[i - 1].last);
+		order &= cells[i].first == s[i * per].extent &&
+			 cells[i].last == s[(i + 1) * per < n ? (i + 1) * per - 1 : n - 1].extent;
 	}
 	ok(sum == pages && sum_used == used && slabs == n && order, "they hold each slab once, in order");
 	k = map_per_cell(extent + 1, 64);

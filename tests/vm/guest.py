@@ -115,6 +115,10 @@ class Root:
         self.copy(f"{HERE}/init", "init")
         self.write("etc/passwd", "root:x:0:0::/w:/bin/sh\nalice:x:1001:1001::/:/bin/sh\nbob:x:1002:1002::/:/bin/sh\n")
         self.write("etc/group", "root:x:0:\nalice:x:1001:\nbob:x:1002:\n")
+        for name in ("linux", "screen", "tmux", "vt220", "xterm", "xterm-256color"):  # for what is run at the prompt
+            entry = f"lib/terminfo/{name[0]}/{name}"
+            if os.path.exists(f"/{entry}"):
+                self.copy(f"/{entry}", entry)
         self.write("etc/profile", "PS1='guest:\\w# '\n")
 
     def path(self, name):
