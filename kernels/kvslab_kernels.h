@@ -116,7 +116,7 @@ struct kern_append {
 
 /* One implementation of the operations; all give the same bits. */
 struct kern_ops {
-	const char *name; /* "c", "avx2", "avxvnni" */
+	const char *name; /* "c", "avx2", "avxvnni", "avx512" */
 
 	/* Fill q, d, s of @n rows from x [n][cols], row stride a->ld. */
 	void (*quantise)(const struct kern_act *a, const float *x, uint32_t n);
@@ -139,8 +139,8 @@ struct kern_ops {
 	float (*expsum)(const float *x, uint32_t n, float sub); /* lane sum of exp(x_i - sub) */
 };
 
-/* "c", "avx2", "avxvnni" (AVX2 and AVX-VNNI) or "auto", the best this machine has. NULL: no such name, or the CPU
- * lacks it. */
+/* "c", "avx2", "avxvnni" (AVX2 and AVX-VNNI), "avx512" (with VNNI) or "auto", the best this machine has. NULL: no such
+ * name, or the CPU lacks it. */
 const struct kern_ops *kern_ops_get(const char *name);
 
 /* Row @pos of the table: rope_dim floats, cos and sin of pair i at [2i], [2i + 1]. Fills [0, n_pos). */

@@ -21,10 +21,19 @@ static bool cpu_has_avxvnni(void)
 	return cpu_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 4;
 }
 
+static bool cpu_has_avx512(void)
+{
+	return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512vnni");
+}
+
 const struct kern_ops *kern_ops_get(const char *name)
 {
 	bool best = !strcmp(name, "auto");
 
+	if ((best || !strcmp(name, "avx512")) && cpu_has_avx512())
+		return &kern_ops_avx512;
 	if ((best || !strcmp(name, "avxvnni")) && cpu_has_avxvnni())
 		return &kern_ops_avxvnni;
 	if ((best || !strcmp(name, "avx2")) && cpu_has_avx2())

@@ -31,13 +31,13 @@ static const struct argp_option options[] = {
 	{ "model", 'm', "MODEL", 0, "The model, a GGUF file (required)", 0 },
 	{ "threads", KEY_THREADS, "CORES", 0,
 	  "Compute on this many cores (default: all that this process may run on)", 0 },
-	{ "kernels", KEY_KERNELS, "SET", 0, "auto, c or avx2 (default: auto)", 0 },
+	{ "kernels", KEY_KERNELS, "SET", 0, "auto, c, avx2, avxvnni or avx512 (default: auto)", 0 },
 	{ 0 }
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	static const char *const kernels[] = { "auto", "c", "avx2", NULL };
+	static const char *const kernels[] = { "auto", "c", "avx2", "avxvnni", "avx512", NULL };
 	static const char *const whats[] = { "pool", "model", NULL }; /* serve is seen before */
 	struct bench *b = state->input;
 

@@ -15,7 +15,7 @@ struct bench_opts {
 	bool json;
 	const char *model; /* bench model: path of the GGUF file; never NULL there */
 	uint32_t threads; /* 0: the cores that this process may run on */
-	const char *kernels; /* "auto", "c" or "avx2" */
+	const char *kernels; /* a name of kvslab_kernels.h, or "auto" */
 };
 
 int bench_pool(const struct bench_opts *opts);

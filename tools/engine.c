@@ -29,7 +29,7 @@ static const struct argp_option engine_options[] = {
 	{ "page-tokens", KEY_PAGE_TOKENS, "N", 0,
 	  "Tokens in a page, or auto: the count that wastes least (default: auto)", 0 },
 	{ "kernels", KEY_KERNELS, "SET", 0,
-	  "auto, c or avx2; all give the same answers to the bit (default: auto)", 0 },
+	  "auto, c, avx2, avxvnni or avx512; all give the same answers to the bit (default: auto)", 0 },
 	{ "mlock", KEY_MLOCK, 0, 0, "Lock the weights in memory, so that they are never swapped out (default: no)", 0 },
 	{ 0 }
 };
@@ -39,7 +39,7 @@ static const struct argp_option file_options[] = { MODEL_OPTION, { 0 } };
 static error_t engine_parse(int key, char *arg, struct argp_state *state)
 {
 	static const char *const kv_types[] = { "f16", "f32", NULL };
-	static const char *const kernels[] = { "auto", "c", "avx2", NULL };
+	static const char *const kernels[] = { "auto", "c", "avx2", "avxvnni", "avx512", NULL };
 	struct engine_opts *o = state->input;
 
 	switch (key) {

@@ -118,10 +118,15 @@ void avx2_product_k(const struct kern_weight *w, uint32_t r0, uint32_t r1, const
 		    float *y, size_t ldy);
 void avx2_vnni_product_k(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
 			 float *y, size_t ldy);
+void avx512_product_quantised(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
+			      uint32_t n, float *y, size_t ldy);
+void avx512_product_k(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
+		      float *y, size_t ldy);
 void avx2_product_float(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
 			uint32_t n, float *y, size_t ldy);
 void avx2_append(const struct kern_append *a, uint32_t i0, uint32_t i1);
 void avx2_attention(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32_t i1);
+void avx512_attention(const struct kern_attn *a, uint32_t kvh, uint32_t i0, uint32_t i1);
 void avx2_rope(float *x, uint32_t heads, uint32_t head_dim, uint32_t rope_dim, const float *rope);
 
 #endif

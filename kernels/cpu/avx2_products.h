@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
 /*
- * Products with quantised weights; a body that is compiled for AVX2 and again for AVX-VNNI, for the types that
- * TYPES(X) lists. A block of 32 columns is 16 pairs; vpmaddwd multiplies a pair of eight rows with a token's pair, in
- * int32, exactly, so its order is free; only the chain over the blocks has one.
- *
- * Few tokens (decode): weights are widened in registers and meet all tokens at once; memory is the limit. Many:
- * a tile's blocks are widened once into a panel that stays in the first-level cache, and GROUP tokens at a time go
- * through it.
+ * Products with quantised weights on vectors of eight rows; a body that is compiled for AVX2 and again for AVX-VNNI, for
+ * the types that TYPES(X) lists. products.h says how they are cut.
  */
-#include "avx2.h"
+#include "products.h"
 
 #ifdef __AVXVNNI__
 /* Two a cycle, five cycles each: ten chains or more fill the units. */
@@ -30,31 +25,6 @@ INLINE __m256i mac(__m256i acc, __m256i w, __m256i v)
 	return acc;
 }
 #endif
-
-#define FEW 4 /* tokens that the direct way takes */
-#define PANEL_BLOCKS 32 /* 32 KiB of widened weights */
-#define TOKENS_BYTES (1u << 20) /* quantised tokens that pass a tile before the next: stays in the L2 cache */
-#define DIRECT_BLOCKS 512
-#define PREFETCH 2048 /* bytes ahead of the weights that are read */
-
-/* A run of blocks of one tile, as the inner loops see it. */
-struct part {
-	enum kern_type type;
-	const uint8_t *tile; /* that begins with the first block */
-	const int16_t *q; /* first token's first block; token t at t * ld */
-	const float *d, *s; /* the same; token t at t * ld / 32 */
-	size_t ld;
-	uint32_t blocks;
-	bool first; /* the chain starts here; else it goes on from y */
-	float *y;
-	size_t ldy;
-	uint32_t rows; /* 1 .. 16 of the tile are wanted */
-};
-
-struct panel {
-	_Alignas(64) int16_t w[PANEL_BLOCKS][16][32]; /* [block][pair][row][2] */
-	_Alignas(64) float d[PANEL_BLOCKS][2][16], m[PANEL_BLOCKS][16]; /* [1] of the second scale */
-};
 
 INLINE void acc_load(const struct part *p, uint32_t t, __m256 acc[2])
 {
@@ -176,16 +146,6 @@ INLINE void widen(enum kern_type type, const uint8_t *ints, const uint8_t *high,
 	}
 }
 
-/* The sum of 16 q. */
-static int32_t sum_of(const int16_t *q)
-{
-	__m256i v = _mm256_madd_epi16(_mm256_loadu_si256((const void *)q), _mm256_set1_epi16(1));
-	__m128i m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-
-	m = _mm_add_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-	return _mm_cvtsi128_si32(_mm_add_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
-}
-
 /*
  * One token's groups [g0, g1) of a block, for eight rows. Only the lowest and the highest nibble of a word are brought
  * down; the two between stay where they are, 16 and 256 times too large in sums of their own, which docs/numerics.md's
@@ -284,14 +244,6 @@ INLINE void chain(__m256 acc[2], const __m256i sum[2], const __m256 d[2], __m256
 	acc[1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[1]), _mm256_mul_ps(d[1], dx), acc[1]);
 }
 
-INLINE void prefetch(enum kern_type type, const uint8_t *tile, uint32_t k)
-{
-	size_t size = tile_size(type) / tile_blocks(type), j;
-
-	for (j = 0; j < size; j += 64)
-		_mm_prefetch((const char *)tile + k * size + PREFETCH + j, _MM_HINT_T0);
-}
-
 /* One block of @n tokens, a constant, straight from the tile. */
 INLINE void direct_block(const struct part *p, enum kern_type type, const uint32_t n, const int32_t *off,
 			 const uint8_t *tile, uint32_t k, uint32_t b, __m256 acc[][2])
@@ -342,34 +294,6 @@ INLINE void direct(const struct part *p, enum kern_type type, const uint32_t n, 
 		acc_store(p, t, acc[t]);
 }
 
-INLINE void direct_type(const struct part *p, enum kern_type type, uint32_t n, const int32_t *off)
-{
-	switch (n) {
-	case 1:
-		direct(p, type, 1, off);
-		break;
-	case 2:
-		direct(p, type, 2, off);
-		break;
-	case 3:
-		direct(p, type, 3, off);
-		break;
-	default:
-		direct(p, type, 4, off);
-	}
-}
-
-static void direct_any(const struct part *p, uint32_t n, const int32_t *off)
-{
-#define DIRECT(type)                           \
-	case type:                             \
-		direct_type(p, type, n, off); \
-		break;
-	switch ((uint32_t)p->type) {
-		TYPES(DIRECT)
-	}
-}
-
 INLINE void fill_block(struct panel *pl, enum kern_type type, const uint8_t *tile, uint32_t k, uint32_t b)
 {
 	const __m256i offset = _mm256_set1_epi16((int16_t)type_offset(type));
@@ -400,17 +324,6 @@ INLINE void fill_block(struct panel *pl, enum kern_type type, const uint8_t *til
 		_mm256_store_si256((void *)pl->w[b][j], w[0]);
 		_mm256_store_si256((void *)(pl->w[b][j] + 16), w[1]);
 	}
-}
-
-INLINE void fill(struct panel *pl, const struct part *p, enum kern_type type)
-{
-	const uint8_t *tile = p->tile;
-	uint32_t b, k;
-
-	for (b = 0; b < p->blocks; tile += tile_size(type))
-#pragma GCC unroll 1
-		for (k = 0; k < tile_blocks(type); k++, b++)
-			fill_block(pl, type, tile, k, b);
 }
 
 /* @n tokens, a constant, from token @t0 on. */
@@ -496,102 +409,4 @@ INLINE void through_all(const struct panel *pl, const struct part *p, uint32_t n
 	}
 }
 
-static void panel_any(struct panel *pl, const struct part *p, uint32_t n)
-{
-#define FILL(type)                   \
-	case type:                   \
-		fill(pl, p, type); \
-		break;
-	switch ((uint32_t)p->type) {
-		TYPES(FILL)
-	}
-	if (type_scales(p->type) == 2)
-		through_all(pl, p, n, 2, false);
-	else if (type_min(p->type))
-		through_all(pl, p, n, 1, true);
-	else
-		through_all(pl, p, n, 1, false);
-}
-
-/* The part of row @row's tile that begins at block @b0, for tokens from @t0 on. */
-static struct part part_of(const struct kern_weight *w, uint32_t row, uint32_t r1, uint32_t b0, uint32_t blocks,
-			   const struct kern_act *x, size_t t0, float *y, size_t ldy)
-{
-	return (struct part){
-		.type = w->type,
-		.tile = weight_tile(w, row, b0),
-		.q = x->q + t0 * x->ld + b0 * KERN_BLOCK,
-		.d = x->d + t0 * x->ld / KERN_BLOCK + b0,
-		.s = x->s + t0 * x->ld / KERN_BLOCK + b0,
-		.ld = x->ld,
-		.blocks = blocks,
-		.first = !b0,
-		.y = y + t0 * ldy + row,
-		.ldy = ldy,
-		.rows = r1 - row < KERN_TILE_ROWS ? r1 - row : KERN_TILE_ROWS,
-	};
-}
-
-static void offsets(const struct kern_weight *w, const int16_t *q, uint32_t blocks, int32_t *off)
-{
-	int32_t by = -type_offset(w->type), lo, hi;
-	bool two = type_scales(w->type) == 2;
-	uint32_t b;
-
-	for (b = 0; b < blocks; b++, q += KERN_BLOCK) {
-		lo = by * sum_of(q);
-		hi = by * sum_of(q + 16);
-		off[2 * b] = two ? lo : lo + hi;
-		off[2 * b + 1] = hi;
-	}
-}
-
-static void few(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
-		float *y, size_t ldy)
-{
-	uint32_t blocks = w->cols / KERN_BLOCK, b0, m, t, row;
-	int32_t off[FEW * 2 * DIRECT_BLOCKS];
-
-	for (b0 = 0; b0 < blocks; b0 += m) {
-		m = blocks - b0 < DIRECT_BLOCKS ? blocks - b0 : DIRECT_BLOCKS;
-		for (t = 0; t < n && type_offset(w->type); t++)
-			offsets(w, x->q + (size_t)t * x->ld + b0 * KERN_BLOCK, m, off + t * 2 * DIRECT_BLOCKS);
-		for (row = r0; row < r1; row += KERN_TILE_ROWS) {
-			struct part p = part_of(w, row, r1, b0, m, x, 0, y, ldy);
-
-			direct_any(&p, n, off);
-		}
-	}
-}
-
-static void many(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
-		 float *y, size_t ldy)
-{
-	uint32_t blocks = w->cols / KERN_BLOCK, b0, m, t0, row;
-	uint32_t tokens = TOKENS_BYTES / (w->cols * 2) / GROUP * GROUP, k;
-	struct panel pl;
-
-	if (!tokens)
-		tokens = GROUP;
-	for (t0 = 0; t0 < n; t0 += k) {
-		k = n - t0 < tokens ? n - t0 : tokens;
-		for (row = r0; row < r1; row += KERN_TILE_ROWS) {
-			for (b0 = 0; b0 < blocks; b0 += m) {
-				struct part p;
-
-				m = blocks - b0 < PANEL_BLOCKS ? blocks - b0 : PANEL_BLOCKS;
-				p = part_of(w, row, r1, b0, m, x, t0, y, ldy);
-				panel_any(&pl, &p, k);
-			}
-		}
-	}
-}
-
-static void product_any(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,
-			float *y, size_t ldy)
-{
-	if (n <= FEW)
-		few(w, r0, r1, x, n, y, ldy);
-	else
-		many(w, r0, r1, x, n, y, ldy);
-}
+#include "products_cut.h"

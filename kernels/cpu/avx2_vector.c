@@ -85,6 +85,19 @@ static void avx2_vnni_product(const struct kern_weight *w, uint32_t r0, uint32_t
 		avx2_product_float(w, r0, r1, x, n, y, ldy);
 }
 
+static void avx512_product(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x,
+			   uint32_t n, float *y, size_t ldy)
+{
+	assert(r0 % KERN_TILE_ROWS == 0 && r1 <= w->rows && x->cols == w->cols);
+	assert(r1 % KERN_TILE_ROWS == 0 || r1 == w->rows);
+	if (type_k(w->type))
+		avx512_product_k(w, r0, r1, x, n, y, ldy);
+	else if (kern_type_quantised(w->type))
+		avx512_product_quantised(w, r0, r1, x, n, y, ldy);
+	else
+		avx2_product_float(w, r0, r1, x, n, y, ldy);
+}
+
 static void avx2_rmsnorm(float *y, const float *x, const float *w, uint32_t n, float eps)
 {
 	__m256 acc = _mm256_setzero_ps(), v;
@@ -236,7 +249,6 @@ static float avx2_expsum(const float *x, uint32_t n, float sub)
 	.rmsnorm = avx2_rmsnorm,       \
 	.rope = avx2_rope,             \
 	.append = avx2_append,         \
-	.attention = avx2_attention,   \
 	.swiglu = avx2_swiglu,         \
 	.geglu = avx2_geglu,           \
 	.softcap = avx2_softcap,       \
@@ -245,5 +257,10 @@ static float avx2_expsum(const float *x, uint32_t n, float sub)
 	.max = avx2_max,               \
 	.expsum = avx2_expsum
 
-const struct kern_ops kern_ops_avx2 = { .name = "avx2", .product = avx2_product, COMMON };
-const struct kern_ops kern_ops_avxvnni = { .name = "avxvnni", .product = avx2_vnni_product, COMMON };
+const struct kern_ops kern_ops_avx2 = { .name = "avx2", .product = avx2_product, .attention = avx2_attention, COMMON };
+const struct kern_ops kern_ops_avxvnni = {
+	.name = "avxvnni", .product = avx2_vnni_product, .attention = avx2_attention, COMMON
+};
+const struct kern_ops kern_ops_avx512 = {
+	.name = "avx512", .product = avx512_product, .attention = avx512_attention, COMMON
+};

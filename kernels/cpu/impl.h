@@ -8,6 +8,7 @@
 extern const struct kern_ops kern_ops_c;
 extern const struct kern_ops kern_ops_avx2; /* only where the CPU has AVX2, FMA and F16C */
 extern const struct kern_ops kern_ops_avxvnni; /* and AVX-VNNI */
+extern const struct kern_ops kern_ops_avx512; /* and AVX-512 F, BW, DQ, VL and VNNI */
 
 void c_quantise(const struct kern_act *a, const float *x, uint32_t n);
 void c_product(const struct kern_weight *w, uint32_t r0, uint32_t r1, const struct kern_act *x, uint32_t n,

@@ -68,7 +68,7 @@ done <<'LIST'
 --kv-type f8 f16 or f32
 --page-tokens 0 a whole number from 1 to
 --page-tokens some a whole number from 1 to
---kernels sse auto, c or avx2
+--kernels sse auto, c, avx2, avxvnni or avx512
 --pool 512M embedded:SIZE
 --pool chat embedded:SIZE
 LIST

@@ -336,7 +336,7 @@ static int run(int times, int (*test)(void))
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "c", "avx2", "avxvnni" };
+	static const char *const impl[] = { "c", "avx2", "avxvnni", "avx512" };
 	unsigned int k, i, good;
 
 	seed = tap_seed(argc, argv);

@@ -212,7 +212,7 @@ static int attention(enum kind kind)
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "avx2", "avxvnni" };
+	static const char *const impl[] = { "avx2", "avxvnni", "avx512" };
 	const struct kern_ops *best;
 	unsigned int k;
 	int kind, i;

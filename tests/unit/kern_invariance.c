@@ -107,7 +107,7 @@ static int attention(void)
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "c", "avx2", "avxvnni" };
+	static const char *const impl[] = { "c", "avx2", "avxvnni", "avx512" };
 	unsigned int k, i;
 	int times, good;
 

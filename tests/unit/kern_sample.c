@@ -251,7 +251,7 @@ static int philox_is(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_
 
 int main(int argc, char **argv)
 {
-	static const char *const impl[] = { "c", "avx2", "avxvnni" };
+	static const char *const impl[] = { "c", "avx2", "avxvnni", "avx512" };
 	unsigned int k;
 	int times, good;
 

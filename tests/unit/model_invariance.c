@@ -28,7 +28,7 @@
 #define N_PAGES 6
 
 static const uint32_t page_sizes[N_PAGES] = { 1, 7, 15, 16, 33, 0 };
-static const char *const all_kernels[] = { "c", "avx2", "avxvnni" };
+static const char *const all_kernels[] = { "c", "avx2", "avxvnni", "avx512" };
 static const char *kernels[3]; /* those that this machine has */
 static uint32_t n_kernels, n_variants;
 static uint64_t seed;
