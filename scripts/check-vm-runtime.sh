@@ -10,7 +10,7 @@ BUILD=${BUILD:-build}
 results=$BUILD/vm/runtime
 export KVSLAB_TEST_POOL=device
 [ $# -gt 0 ] || set -- pool_calls pool_event pool_device pool_random pool_threads seq_model sched_calls sched_order \
-	sched_batch sched_clients sched_fault sched_score sched_storm sched_events sched_ring model_invariance test_warm_01 test_uapi_01 test_device_01
+	sched_batch sched_clients sched_fault sched_score sched_storm sched_events sched_ring model_invariance test_warm_01 test_uapi_01 test_device_01 test_pool_01
 programs=() units=() files=(tests/vm/serve.sh build/models/f32-gqa8.gguf)
 # The program in docs/$1.md.
 program() { # program TEXT PROGRAM
